@@ -1,0 +1,38 @@
+"""The errors that dpstats raises, one small tree under :class:`DPStatsError`.
+
+Every message is made of public facts only: the formula, names, types, the schema, the budget and the options.
+"""
+
+from __future__ import annotations
+
+
+class DPStatsError(Exception):
+    """Base class of all errors raised on purpose by dpstats."""
+
+
+class SchemaError(DPStatsError, ValueError):
+    """What is publicly known of a column is missing, contradictory or impossible."""
+
+
+class FormulaError(DPStatsError, ValueError):
+    """The formula cannot be parsed, or contains something that is not a row-wise term over declared columns."""
+
+
+class DesignError(DPStatsError, ValueError):
+    """Formula and schema together do not give a usable design (unbounded term, redundant columns, names twice)."""
+
+
+class DataError(DPStatsError, ValueError):
+    """The table does not fit the call, judged by its column names, column types and length alone."""
+
+
+class BudgetError(DPStatsError, ValueError):
+    """The privacy budget is missing, contradictory or unusable."""
+
+
+class OptionError(DPStatsError, ValueError):
+    """An option has a value that it cannot take."""
+
+
+class NotReleasedError(DPStatsError, AttributeError):
+    """The quantity was not released; an ``AttributeError``, so that ``hasattr`` and ``getattr(..., default)`` work."""

@@ -1,0 +1,223 @@
+"""Least squares from noisy moments: estimate, residual variance, covariance, R-squared.
+
+Notation of the methods: coded moments M over (z_x, y); A = M_xx, b = M_xy. All inversions are done in an orthonormal
+basis Q of the model's columns, L' = Q R, in which the coefficients are gamma = R beta. The response is centred, so its
+raw value is half (y + o): the residual of a coded row is ga'(z_x, y) with ga = (-(Q gamma - o e_0), 1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.inference.moments import NoisyMoments
+
+SINGULAR = 1e-8
+SMALLEST = 1e-30
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpace:
+    """The model's columns in coded space (zone: public).
+
+    Attributes
+    ----------
+    q : ndarray
+        Orthonormal basis, shape (D_x, q).
+    r : ndarray
+        Shape (q, q); gamma = R beta for coefficients beta of the model columns in raw units of the regressors.
+    constant : ndarray
+        e_0, shape (D_x,): gives 1 for every complete row.
+    has_constant : bool
+        True if the constant is in the span of the model's columns.
+    mid, half : float
+        The response in raw units is mid + half y.
+    """
+
+    q: NDArray[np.float64]
+    r: NDArray[np.float64]
+    constant: NDArray[np.float64]
+    has_constant: bool
+    mid: float
+    half: float
+
+    @property
+    def n_params(self) -> int:
+        """Number of coefficients."""
+        return self.q.shape[1]
+
+    @property
+    def offset(self) -> float:
+        """o = mid / half."""
+        return self.mid / self.half
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSquares:
+    """A least-squares fit to noisy moments, in the orthonormal basis (zone: released).
+
+    Attributes
+    ----------
+    gamma : ndarray
+        beta-tilde: raw solution A^-1 b, shape (q,).
+    shown : ndarray
+        Solution corrected for its second-order bias, shape (q,).
+    inverse : ndarray
+        A^-1, shape (q, q); symmetric, perhaps indefinite.
+    positive : ndarray
+        A with negative eigenvalues set to 0, shape (q, q).
+    residual : ndarray
+        ga at beta-tilde, shape (D,).
+    noise : ndarray
+        S, covariance of the noise in the moment vector, shape (q, q).
+    covariance : ndarray
+        C1, covariance of gamma, shape (q, q).
+    sigma2 : float
+        Residual variance in units half^2, between its two clamps.
+    sigma2_sd : float
+        Its privacy standard deviation.
+    sigma2_clamped : bool
+        True if a clamp was binding.
+    df_resid : float
+        n_c - q, at least 1.
+    singular : bool
+        True if A has an eigenvalue that is 0 for all practical purposes; no interval is bounded then.
+    """
+
+    gamma: NDArray[np.float64]
+    shown: NDArray[np.float64]
+    inverse: NDArray[np.float64]
+    positive: NDArray[np.float64]
+    residual: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    sigma2: float
+    sigma2_sd: float
+    sigma2_clamped: bool
+    df_resid: float
+    singular: bool
+
+
+def residual_vector(gamma: NDArray[np.float64], space: ModelSpace) -> NDArray[np.float64]:
+    """Return ga: the residual of a coded row z, in units of half, is ``ga @ z``."""
+    return np.append(space.offset * space.constant - space.q @ gamma, 1.0)
+
+
+def noise_covariance(moments: NoisyMoments, space: ModelSpace, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return S(vector) = sum_k v_k h_k(., vector) h_k(., vector)' in the basis, shape (q, q)."""
+    forms = (moments.forms(vector)[:-1].T @ space.q).T
+    return np.asarray((forms * moments.variances) @ forms.T)
+
+
+def spread_of(moments: NoisyMoments, space: ModelSpace, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Q(N) = E[E N E] for a symmetric N in the basis, E the noise of A, shape (q, q)."""
+    eigenvalues, vectors = np.linalg.eigh(matrix)
+    total = np.zeros_like(matrix)
+    for value, vector in zip(eigenvalues, vectors.T, strict=True):
+        total += value * noise_covariance(moments, space, np.append(space.q @ vector, 0.0))
+    return total
+
+
+def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
+    """Solve for the coefficients and their covariance.
+
+    Parameters
+    ----------
+    moments : NoisyMoments
+        Released sums.
+    space : ModelSpace
+        Model columns.
+
+    Notes
+    -----
+    No eigenvalue floor and no ridge: with the raw inverse the moment vector at the estimate is an exactly known linear
+    form of the noise (methods, 1.7). C1 = A^-1 (sigma^2 A_+ + S) A^-1.
+    """
+    matrix = moments.matrix
+    basis = space.q
+    gram = basis.T @ matrix[:-1, :-1] @ basis
+    gram = (gram + gram.T) / 2
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    floor = SINGULAR * np.abs(eigenvalues).max()
+    singular = bool((np.abs(eigenvalues) <= floor).any())
+    tiny = max(floor, SMALLEST)
+    usable = np.where(np.abs(eigenvalues) <= floor, np.copysign(tiny, eigenvalues), eigenvalues)
+    inverse = (vectors / usable) @ vectors.T
+    positive = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+    target = basis.T @ (matrix[:-1, -1] + space.offset * matrix[:-1, :-1] @ space.constant)
+    gamma = inverse @ target
+    residual = residual_vector(gamma, space)
+    noise = noise_covariance(moments, space, residual)
+    df_resid = max(moments.n_complete - space.n_params, 1.0)
+    sigma2, sigma2_sd, clamped = _residual_variance(moments, space, residual, float(np.trace(inverse @ noise)), df_resid)
+    covariance = inverse @ (sigma2 * positive + noise) @ inverse
+    shown = gamma - inverse @ spread_of(moments, space, inverse) @ gamma if moments.variances.any() else gamma
+    return LeastSquares(
+        gamma, shown, inverse, positive, residual, noise, covariance, sigma2, sigma2_sd, clamped, df_resid, singular
+    )
+
+
+def _residual_variance(
+    moments: NoisyMoments, space: ModelSpace, residual: NDArray[np.float64], trace: float, df_resid: float
+) -> tuple[float, float, bool]:
+    """Residual variance, its privacy sd, and whether a clamp was binding (methods, 1.8).
+
+    The upper clamp is the sum of squares of the empty model over the same degrees of freedom, so that it never binds
+    without noise: y'y in coded units if the model spans the constant, the raw sum of squares otherwise.
+    """
+    squares = float(residual @ moments.matrix @ residual)
+    raw = (squares + trace) / df_resid
+    coefficients = residual @ moments.forms(residual)
+    sd = math.sqrt(float(moments.variances @ coefficients**2)) / df_resid
+    empty = _empty_residual(space)
+    largest = float(empty @ moments.matrix @ empty) / df_resid
+    clamped = min(max(raw, sd), max(largest, sd))
+    return clamped, sd, clamped != raw
+
+
+def _empty_residual(space: ModelSpace) -> NDArray[np.float64]:
+    """Residual of the empty model: the response about its mid-range if the constant is spanned, about raw 0 if not."""
+    offset = 0.0 if space.has_constant else space.offset
+    return np.append(offset * space.constant, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RSquared:
+    """Noisy R-squared (zone: released).
+
+    Attributes
+    ----------
+    value, adjusted : float
+        Clipped to [0, 1]; nan where the noise in the total sum of squares hides it.
+    """
+
+    value: float
+    adjusted: float
+
+
+def r_squared(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> RSquared:
+    """Return R-squared from released numbers; centred if the model spans the constant, as in statsmodels.
+
+    Notes
+    -----
+    TSS = y'y - ((sum y)^2 - v) / n_c, v the noise variance of the sum; R-squared = 1 - (n_c - q) sigma^2 / TSS.
+    """
+    n = max(moments.n_complete, 1.0)
+    constant = np.append(space.constant, 0.0)
+    response = _empty_residual(space)
+    form = response @ moments.forms(response)
+    total, variance = float(form @ moments.values), float(moments.variances @ form**2)
+    if space.has_constant:
+        mean_form = constant @ moments.forms(response)
+        mean = float(mean_form @ moments.values)
+        mean_variance = float(moments.variances @ mean_form**2)
+        total -= (mean**2 - mean_variance) / n
+        variance += (2 * mean / n) ** 2 * mean_variance
+    if total <= 0 or math.sqrt(variance) > total / 2:
+        return RSquared(math.nan, math.nan)
+    ratio = fit.df_resid * fit.sigma2 / total
+    df_total = max(n - space.has_constant, 1.0)
+    return RSquared(*(min(max(1 - share, 0.0), 1.0) for share in (ratio, ratio * df_total / fit.df_resid)))

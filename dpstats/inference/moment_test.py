@@ -1,0 +1,132 @@
+"""Intervals and p-values for contrasts, by a test that accounts for the noise in X'X (generalised Fieller).
+
+For a contrast c'beta and a shift t, the statistic a'T at beta(t) = beta-tilde + t v, with a = A^-1 c and v = C1 c / c'C1 c,
+equals -t exactly, and its noise has variance q(t) = q0 + q1 t + q2 t^2. Values with t^2 > z^2 q(t) are rejected. The set
+is an interval if and only if z^2 q2 < 1; otherwise it is reported as the whole line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.inference.critical_values import StandardLaw, standard_law
+from dpstats.inference.estimates import LeastSquares, ModelSpace
+from dpstats.inference.moments import NoisyMoments
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Inference for one contrast, in coded units of the response (zone: released).
+
+    Attributes
+    ----------
+    estimate : float
+        c'beta-tilde, the centre of the test.
+    shown : float
+        Bias-corrected estimate, as printed.
+    sampling : float
+        Sampling part of q0.
+    q0, q1, q2 : float
+        Coefficients of the noise variance along the path.
+    law : StandardLaw
+        Law of the standardised noise.
+    unidentified : bool
+        True if the moment matrix is singular: no value is ever rejected.
+    """
+
+    estimate: float
+    shown: float
+    sampling: float
+    q0: float
+    q1: float
+    q2: float
+    law: StandardLaw
+    unidentified: bool
+
+    @property
+    def signal_to_noise(self) -> float:
+        """SNR_c = 1 / sqrt(q2): the interval at critical value z is bounded if and only if SNR_c > z."""
+        if self.unidentified:
+            return 0.0
+        return math.inf if self.q2 <= 0 else 1 / math.sqrt(self.q2)
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """Return the confidence interval of level 1 - alpha, perhaps (-inf, inf)."""
+        z = self.law.critical_value(alpha)
+        return fieller_interval(self.estimate, self.q0, self.q1, self.q2, z) if self.signal_to_noise > z else (-math.inf, math.inf)
+
+    def p_value(self, value: float) -> float:
+        """Return the two-sided p-value of c'beta = value, dual to `interval` at every level."""
+        return 1.0 if self.unidentified else self.law.tail(capped_statistic(value - self.estimate, self.q0, self.q1, self.q2))
+
+
+def fieller_interval(estimate: float, q0: float, q1: float, q2: float, z: float) -> tuple[float, float]:
+    """Return {estimate + t : t^2 <= z^2 (q0 + q1 t + q2 t^2)}, the whole line unless z^2 q2 < 1.
+
+    Examples
+    --------
+    >>> [round(end, 5) for end in fieller_interval(0.0, 1.0, 0.4, 0.05, 1.959964)]
+    [-1.42792, 3.32981]
+    """
+    lead = 1 - z**2 * q2
+    if lead <= 0:
+        return -math.inf, math.inf
+    middle = z**2 * q1
+    root = math.sqrt(max(middle**2 + 4 * lead * z**2 * q0, 0.0))
+    return estimate + (middle - root) / (2 * lead), estimate + (middle + root) / (2 * lead)
+
+
+def capped_statistic(t: float, q0: float, q1: float, q2: float) -> float:
+    """Return min(|t| / sqrt(q(t)), 1 / sqrt(q2)); without the cap an unbounded interval could go with a rejection."""
+    cap = math.inf if q2 <= 0 else 1 / math.sqrt(q2)
+    variance = q0 + q1 * t + q2 * t**2
+    if variance <= 0:
+        return 0.0 if t == 0 else cap
+    return min(abs(t) / math.sqrt(variance), cap)
+
+
+def contrasts(
+    moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows: NDArray[np.float64]
+) -> list[Contrast]:
+    """Return the inference for contrasts rows @ beta, in coded units of the response.
+
+    Parameters
+    ----------
+    moments : NoisyMoments
+        Released sums.
+    space : ModelSpace
+        Model columns.
+    fit : LeastSquares
+        Their fit.
+    rows : ndarray
+        Shape (m, q), contrasts of the coefficients of the model columns.
+    """
+    in_basis = np.linalg.solve(space.r.T, rows.T)
+    leverage = fit.inverse @ in_basis
+    forms = (moments.forms(fit.residual)[:-1].T @ (space.q @ leverage)).T
+    sampling = fit.sigma2 * np.einsum("im,ij,jm->m", leverage, fit.positive, leverage)
+    spread = fit.covariance @ in_basis
+    found = []
+    for m in range(len(rows)):
+        variance = float(in_basis[:, m] @ spread[:, m])
+        path = spread[:, m] / variance if variance > 0 else np.zeros(space.n_params)
+        turn = (moments.forms(np.append(-space.q @ path, 0.0))[:-1].T @ (space.q @ leverage[:, m])).T
+        h0, v = forms[m], moments.variances
+        part = float(sampling[m])
+        found.append(
+            Contrast(
+                estimate=float(in_basis[:, m] @ fit.gamma),
+                shown=float(in_basis[:, m] @ fit.shown),
+                sampling=part,
+                q0=part + float(v @ h0**2),
+                q1=2 * float(v @ (h0 * turn)),
+                q2=float(v @ turn**2),
+                law=standard_law(h0, v, part, moments.law),
+                unidentified=fit.singular,
+            )
+        )
+    return found

@@ -1,0 +1,54 @@
+"""Released second moments with a known noise law, and the linear forms of them that all inference uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMoments:
+    """Noisy sums of all products of coded columns (zone: released).
+
+    Attributes
+    ----------
+    values : ndarray
+        Shape (K,), one per atom, in coded units.
+    variances : ndarray
+        Known noise variance of each value, shape (K,); the noises are independent.
+    law : {"laplace", "gaussian"}
+        Law of the noise.
+    index : ndarray of int
+        Shape (D, D): atom of each product, -1 for a structural zero. The last coded column is the response.
+    count : int
+        Atom of the number of complete rows.
+    """
+
+    values: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    law: Literal["laplace", "gaussian"]
+    index: NDArray[np.intp]
+    count: int
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """The noisy moment matrix M, shape (D, D)."""
+        return np.where(self.index >= 0, self.values[self.index], 0.0)
+
+    @property
+    def n_complete(self) -> float:
+        """Noisy number of complete rows."""
+        return float(self.values[self.count])
+
+    def forms(self, vector: NDArray[np.float64]) -> sparse.csr_array:
+        """Return the atoms' coefficients in M @ vector, shape (D, K): row i holds h(e_i, vector).
+
+        The noise of ``alpha' M vector`` is ``h @ eta`` with ``h = alpha @ forms(vector)``.
+        """
+        rows, columns = np.nonzero(self.index >= 0)
+        shape = (len(self.index), len(self.values))
+        return sparse.csr_array((vector[columns], (rows, self.index[rows, columns])), shape=shape)

@@ -1,0 +1,257 @@
+"""`ssp`: one release of all second moments, from which least squares and its inference follow.
+
+    public    blocks, atoms, weights, sensitivity, scales: the plan, with its cost recomputed from the scales
+    private   rows -> coded columns -> integer lattice -> one exact sum per atom
+    release   one noise draw per atom
+    public    moments with a known noise law; everything after this is post-processing
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import BudgetError
+from dpstats.inference.moments import NoisyMoments
+from dpstats.privacy.cost import PrivacyCost
+from dpstats.privacy.notions import Budget, noise_mu
+from dpstats.records.moments import sum_atoms
+from dpstats.records.source import Source
+from dpstats.release.noise import NoiseSource, NoNoise, gaussian_scale, laplace_scale
+from dpstats.release.release import NoisePlan, release_integers
+from dpstats.specification.atoms import Atoms, build_atoms
+from dpstats.specification.checks import Basis, check_coding
+from dpstats.specification.coding import Coding, code_design
+from dpstats.specification.design import Design
+from dpstats.specification.rowmap import RowMap
+from dpstats.specification.sensitivity import (
+    NoiseKind,
+    alias_factor,
+    atom_weights,
+    l1_sensitivity,
+    l2_sensitivity,
+    row_norms,
+)
+from dpstats.specification.weights import SLOPES, default_weights
+
+MAX_BITS = 20
+MIN_BITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MomentPlan:
+    """Everything about a moment release that is fixed before a record is read (zone: public).
+
+    Attributes
+    ----------
+    coding : Coding
+        Coded columns.
+    basis : Basis
+        Orthonormal basis of the model's columns.
+    atoms : Atoms
+        Released sums.
+    block_weights : ndarray
+        s_b, shape (blocks,).
+    weights : ndarray
+        Total weight (Laplace) or precision (Gaussian) per atom, shape (K,).
+    bits : int
+        Lattice of step 2**-bits per column, 2**(-2 bits) per product.
+    sensitivity : float
+        Delta_1 or Delta_2 of the weighted sums, in coded units, lattice factors included.
+    noise : NoisePlan
+        Scales in units of 2**(-2 bits).
+    variances : ndarray
+        Noise variance per atom in coded units, shape (K,); 0 without noise.
+    spent : Budget
+        Recomputed from the scales.
+    """
+
+    coding: Coding
+    basis: Basis
+    atoms: Atoms
+    block_weights: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    bits: int
+    sensitivity: float
+    noise: NoisePlan
+    variances: NDArray[np.float64]
+    spent: Budget
+
+
+def plan_moments(design: Design, budget: Budget, n_rows: int) -> MomentPlan:
+    """Plan the release of a design's second moments; for (epsilon, delta) take the noise with the smaller forecast.
+
+    Parameters
+    ----------
+    design : Design
+        Model columns.
+    budget : Budget
+        What may be spent.
+    n_rows : int
+        Public length of the table; fixes the lattice.
+
+    Raises
+    ------
+    DesignError
+        If the design is rank-deficient whatever the data.
+    BudgetError
+        If the budget is so small that the noise does not fit the lattice.
+    """
+    if budget.rho is not None and budget.is_private:
+        return _plan(design, "gaussian", budget, n_rows)
+    pure = _plan(design, "laplace", budget, n_rows)
+    if budget.delta is None or not budget.is_private:
+        return pure
+    gaussian = _plan(design, "gaussian", budget, n_rows)
+    return min(pure, gaussian, key=forecast_variance)
+
+
+def _plan(design: Design, kind: NoiseKind, budget: Budget, n_rows: int) -> MomentPlan:
+    coding = code_design(design, kind)
+    basis = check_coding(coding)
+    blocks = coding.all_blocks
+    signs = [name for name, symbol in design.scalars.items() if symbol.sign] + list(coding.signs)
+    atoms = build_atoms(blocks, signs)
+    block_weights = default_weights(blocks, kind)
+    weights = atom_weights(blocks, atoms, block_weights, kind)
+    calibrate = _calibration(kind, budget)
+    scale = calibrate(_sensitivity(coding, atoms, block_weights, MAX_BITS), weights)
+    bits = choose_bits(n_rows, float(scale.max()))
+    sensitivity = _sensitivity(coding, atoms, block_weights, bits)
+    lattice = float(4**bits)
+    target = calibrate(sensitivity, weights) * lattice
+    scales = laplace_scale(target) if kind == "laplace" else gaussian_scale(target)
+    reach = sensitivity * lattice / (weights if kind == "laplace" else np.sqrt(weights))
+    variances = (2 * scales**2 if kind == "laplace" else scales**2) / lattice**2
+    return MomentPlan(
+        coding,
+        basis,
+        atoms,
+        block_weights,
+        weights,
+        bits,
+        sensitivity,
+        NoisePlan(kind, scales, reach),
+        variances if budget.is_private else np.zeros_like(variances),
+        spent_by(kind, scales, weights, sensitivity * lattice, budget),
+    )
+
+
+def _sensitivity(coding: Coding, atoms: Atoms, block_weights: NDArray[np.float64], bits: int) -> float:
+    norms = row_norms(coding.all_blocks, block_weights, coding.noise, bits)
+    size = l1_sensitivity(norms) if coding.noise == "laplace" else l2_sensitivity(norms)
+    return size * alias_factor(coding.all_blocks, atoms, bits)
+
+
+def _calibration(kind: NoiseKind, budget: Budget) -> Callable[[float, NDArray[np.float64]], NDArray[np.float64]]:
+    """Return the map from (sensitivity, weights) to noise scales: Delta_1 / (epsilon w), or Delta_2 / (mu sqrt w)."""
+    if not budget.is_private:
+        return lambda sensitivity, weights: sensitivity / np.sqrt(weights)
+    if kind == "laplace":
+        epsilon = budget.epsilon
+        assert epsilon is not None
+        return lambda sensitivity, weights: sensitivity / (epsilon * weights)
+    mu = noise_mu(budget)
+    return lambda sensitivity, weights: sensitivity / (mu * np.sqrt(weights))
+
+
+def choose_bits(n_rows: int, largest_scale: float) -> int:
+    """Return the lattice's bits: at most 20, such that sums and noise fit into 62 bits.
+
+    Raises
+    ------
+    BudgetError
+        If fewer than 8 bits are left.
+    """
+    for_sums = (62 - math.ceil(math.log2(max(n_rows, 2)))) // 2
+    for_noise = math.floor((58 - math.log2(largest_scale)) / 2) if math.isfinite(largest_scale) else 0
+    bits = min(MAX_BITS, for_sums, for_noise)
+    if bits < MIN_BITS:
+        raise BudgetError("the budget is so small that the noise would drown every digit; give a larger epsilon or rho")
+    return bits
+
+
+def spent_by(
+    kind: NoiseKind, scales: NDArray[np.float64], weights: NDArray[np.float64], reach: float, budget: Budget
+) -> Budget:
+    """Recompute the spend from the scales that are passed to the sampler.
+
+    Parameters
+    ----------
+    kind : {"laplace", "gaussian"}
+        Law of the noise.
+    scales : ndarray
+        Lattice units, shape (K,).
+    weights : ndarray
+        Weight or precision per atom, shape (K,).
+    reach : float
+        Sensitivity of the weighted sums in lattice units.
+    budget : Budget
+        The notion to report in.
+
+    Notes
+    -----
+    Laplace: sum |D_k| / t_k <= max_k 1/(t_k w_k) * sum w_k |D_k|. Gaussian: the same with squares; mu is computed with
+    s_k^2 - 9 (transfer rule), rho with s_k^2.
+    """
+    if not budget.is_private:
+        return budget
+    if kind == "laplace":
+        return Budget(epsilon=reach * float((1 / (scales * weights)).max()))
+    if budget.rho is not None:
+        return Budget(rho=reach**2 * float((1 / (scales**2 * weights)).max()) / 2)
+    return budget
+
+
+def forecast_variance(plan: MomentPlan) -> float:
+    """Predict, up to a constant, the noise variance of a slope: X'y directly, X'X through a guessed slope vector."""
+    blocks, index = plan.coding.all_blocks, plan.atoms.index
+    varying = [bool(b.degrees or b.factors or b.vectors) for b in blocks[:-1] for _ in range(b.n_columns)]
+    slopes = np.flatnonzero(varying)
+    if not len(slopes):
+        return float(plan.variances[plan.atoms.count])
+    response = len(index) - 1
+    direct = float(np.mean(plan.variances[index[slopes, response]]))
+    pairs = index[np.ix_(slopes, slopes)]
+    return direct + SLOPES * float(np.mean(plan.variances[pairs[pairs >= 0]]))
+
+
+def release_moments(plan: MomentPlan, source: Source, noise: NoiseSource) -> NoisyMoments:
+    """Read the table once and release its noisy second moments.
+
+    Parameters
+    ----------
+    plan : MomentPlan
+        From `plan_moments`.
+    source : Source
+        The table; read only here.
+    noise : NoiseSource
+        Real or simulated noise.
+    """
+    row_map = RowMap(plan.coding)
+    released = release_integers(
+        lambda: sum_atoms(source, row_map, plan.atoms, plan.bits), plan.noise, noise if plan.variances.any() else NoNoise()
+    )
+    return NoisyMoments(
+        values=released.astype(np.float64) / 4.0**plan.bits,
+        variances=plan.variances,
+        law=plan.noise.kind,
+        index=plan.atoms.index,
+        count=plan.atoms.count,
+    )
+
+
+def cost_of(plan: MomentPlan, budget: Budget, noise: NoiseSource) -> PrivacyCost:
+    """Return what a release by this plan spends."""
+    additive = plan.spent.epsilon if plan.noise.kind == "laplace" else _gaussian_rho(plan)
+    label = noise.label if budget.is_private else "none"
+    return PrivacyCost(budget, plan.spent, {"second moments": math.inf if additive is None else additive}, noise=label)
+
+
+def _gaussian_rho(plan: MomentPlan) -> float:
+    reach = plan.sensitivity * 4.0**plan.bits
+    return reach**2 * float((1 / (plan.noise.scales**2 * plan.weights)).max()) / 2

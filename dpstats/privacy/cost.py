@@ -1,0 +1,41 @@
+"""What a fit spent, as it is printed on the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dpstats.privacy.notions import Budget
+from dpstats.privacy.unit import Protection
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyCost:
+    """The privacy that a release cost, part by part (zone: public).
+
+    Attributes
+    ----------
+    budget : Budget
+        What was asked for; the spend never exceeds it.
+    spent : Budget
+        Recomputed from the noise scales that were used. An (epsilon, delta) budget that was spent on Laplace noise
+        has no delta here.
+    parts : dict of str to float
+        The spend of each released group of statistics, in the notion's additive unit: epsilon for Laplace noise,
+        rho = mu^2 / 2 for Gaussian noise.
+    protection : Protection
+        Neighbouring relation and privacy unit.
+    noise : {"real", "simulated", "none"}
+        Only ``"real"`` noise is private.
+    """
+
+    budget: Budget
+    spent: Budget
+    parts: dict[str, float]
+    protection: Protection = field(default_factory=Protection)
+    noise: Literal["real", "simulated", "none"] = "real"
+
+    @property
+    def is_private(self) -> bool:
+        """True if the noise was drawn from the operating system's generator at a finite budget."""
+        return self.noise == "real"

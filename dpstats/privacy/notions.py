@@ -1,0 +1,142 @@
+"""Privacy budgets and their conversion: pure epsilon, (epsilon, delta), rho-zCDP, and the Gaussian-DP mu."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from dpstats.errors import BudgetError
+
+SLACK = 1e-12
+"""Relative amount of epsilon and delta set aside for the discrete Gaussian's transfer terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A privacy budget in exactly one notion (zone: public).
+
+    Attributes
+    ----------
+    epsilon : float or None
+        Of pure DP, or of (epsilon, delta)-DP; ``inf`` means no privacy.
+    delta : float or None
+        Of (epsilon, delta)-DP.
+    rho : float or None
+        Of zero-concentrated DP.
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+
+    @property
+    def is_private(self) -> bool:
+        """False for an infinite budget."""
+        return self.epsilon != math.inf and self.rho != math.inf
+
+    @property
+    def notion(self) -> str:
+        """The notion's name."""
+        if self.rho is not None:
+            return "rho-zCDP"
+        return "pure epsilon-DP" if self.delta is None else "(epsilon, delta)-DP"
+
+    def __str__(self) -> str:
+        if self.rho is not None:
+            return f"rho = {self.rho:g} (zCDP)"
+        if self.delta is None:
+            return f"epsilon = {self.epsilon:g} (pure)"
+        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}"
+
+
+def budget_of(epsilon: Any, delta: Any, rho: Any) -> Budget:
+    """Check the three budget arguments of a fit and return the budget.
+
+    Raises
+    ------
+    BudgetError
+        If not exactly one notion is given, or a number is out of range.
+    """
+    if epsilon is not None and rho is not None:
+        raise BudgetError("give either epsilon (with or without delta) or rho, not both")
+    if epsilon is None and rho is None:
+        if delta is not None:
+            raise BudgetError("delta needs an epsilon beside it, as in epsilon=1, delta=1e-6")
+        raise BudgetError("give a privacy budget: epsilon=1, or epsilon=1 with delta=1e-6, or rho=0.1")
+    if rho is not None:
+        if delta is not None:
+            raise BudgetError("rho needs no delta; give rho alone, or epsilon with delta")
+        return Budget(rho=_positive("rho", rho))
+    checked = _positive("epsilon", epsilon)
+    if delta is None:
+        return Budget(epsilon=checked)
+    checked_delta = _positive("delta", delta)
+    if not checked_delta < 1:
+        raise BudgetError(f"delta must be below 1, and should be far below 1/n; not {delta!r}")
+    return Budget(epsilon=checked, delta=checked_delta)
+
+
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real | np.number):
+        raise BudgetError(f"{name} must be a number, not {value!r}")
+    number = float(value)
+    if math.isnan(number) or number <= 0:
+        raise BudgetError(f"{name} must be above 0, not {value!r}")
+    return number
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return the smallest delta for which mu-Gaussian-DP implies (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon, mu : float
+        Non-negative; positive.
+
+    Notes
+    -----
+    Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu); Balle and Wang 2018, exact.
+
+    Examples
+    --------
+    >>> round(gaussian_delta(1.0, 0.236704) * 1e6, 3)
+    1.0
+    """
+    first = math.exp(log_ndtr(mu / 2 - epsilon / mu))
+    second = math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+    return first - second
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return the mu whose Gaussian mechanism is exactly (epsilon, delta)-DP.
+
+    Examples
+    --------
+    >>> round(gaussian_mu(1.0, 1e-6), 6)
+    0.236704
+    """
+    upper = 1e3
+    while gaussian_delta(epsilon, upper) < delta:
+        upper *= 10
+    return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-9, upper, xtol=1e-15, rtol=1e-14))
+
+
+def noise_mu(budget: Budget) -> float:
+    """Return the mu that a budget with delta or rho allows for Gaussian noise under the transfer rule.
+
+    Notes
+    -----
+    The transfer terms of discrete Gaussian noise (`dpstats.release.noise`) are covered by solving at
+    (epsilon (1 - 1e-12), delta (1 - 1e-12)); a rho budget allows mu = sqrt(2 rho).
+    """
+    if budget.rho is not None:
+        return math.sqrt(2 * budget.rho)
+    assert budget.epsilon is not None
+    assert budget.delta is not None
+    return gaussian_mu(budget.epsilon * (1 - SLACK), budget.delta * (1 - SLACK))

@@ -1,0 +1,59 @@
+"""One partition of private rows, through the row map, onto the integer lattice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.records.source import Partition
+from dpstats.specification.blocks import Block
+from dpstats.specification.rowmap import RowMap
+from dpstats.specification.sensitivity import NoiseKind, lattice_radius
+
+
+def lattice_rows(partition: Partition, row_map: RowMap, bits: int) -> tuple[NDArray[np.float64], int]:
+    """Code a partition and round it to multiples of 2**-bits; incomplete rows become 0.
+
+    Parameters
+    ----------
+    partition : Partition
+        Private rows.
+    row_map : RowMap
+        From raw to coded columns.
+    bits : int
+        The lattice has step 2**-bits.
+
+    Returns
+    -------
+    rows : ndarray
+        PRIVATE, shape (n, D), whole numbers held as float64, at most 2**bits in absolute value.
+    n_complete : int
+        PRIVATE, number of complete rows.
+    """
+    coded = row_map.code(partition.columns, partition.n_rows)
+    rows = np.rint(coded.columns * 2.0**bits)
+    guard_vectors(rows, row_map.blocks, bits, row_map.coding.noise)
+    rows[~coded.complete] = 0.0
+    return rows, int(coded.complete.sum())
+
+
+def guard_vectors(rows: NDArray[np.float64], blocks: Sequence[Block], bits: int, noise: NoiseKind) -> None:
+    """Set rows of a vector block to 0, in place, where their integer norm exceeds the public radius.
+
+    The comparison is between whole numbers below 2**53, hence exact; it makes the radius hold whatever the
+    floating-point errors of the spline were.
+    """
+    start = 0
+    for block in blocks:
+        part = rows[:, start : start + block.n_columns]
+        if block.vectors:
+            radius = lattice_radius(block.n_columns, bits, noise)
+            np.clip(part, -radius, radius, out=part)
+            sizes = [np.abs(column) if noise == "laplace" else column * column for column in part.T]
+            norm = np.zeros(len(part))
+            for size in sizes:
+                norm += size
+            part[norm > (radius if noise == "laplace" else radius**2)] = 0.0
+        start += block.n_columns

@@ -1,0 +1,138 @@
+"""Noise on integer vectors: discrete Laplace and discrete Gaussian, drawn by OpenDP; simulated twins for studies.
+
+Exactness. OpenDP's samplers are exact on integers. Independent discrete Laplace noise of scales t_k on an integer
+vector that changes by D costs exactly max sum |D_k| / t_k of pure epsilon; independent discrete Gaussian noise of
+variances s_k^2 costs exactly max sum D_k^2 / (2 s_k^2) of rho (Canonne, Kamath and Steinke 2020).
+
+Transfer rule. The discrete Gaussian is not exactly mu-Gaussian-DP. With T = 9 squared lattice units and s_k^2 > T it
+satisfies (epsilon' + 2 d theta', (1 + theta)^d delta(epsilon'; mu')) for mu'^2 = max sum D_k^2 / (s_k^2 - T), theta =
+1.5e-77, theta' = 2 theta and d released integers: convolve the Gaussian mechanism of variance s^2 - T with a lattice
+Gaussian of variance T; by Poisson summation its density differs from N(m, s^2) by a factor within theta of 1. Hence
+every target variance is inflated by 9, and theta is absorbed by the accountant's slack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.specification.sensitivity import NoiseKind
+
+TRANSFER_VARIANCE = 9.0
+MIN_GAUSSIAN_SCALE = 64.0
+ROUNDING = 1 + 1e-9
+
+AddNoise = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+
+
+def gaussian_scale(target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the discrete Gaussian's parameter s, in lattice units, for target standard deviations.
+
+    Notes
+    -----
+    sqrt(target^2 + 9) with a target of at least 64, rounded up.
+    """
+    safe = np.maximum(target, MIN_GAUSSIAN_SCALE)
+    return np.nextafter(np.sqrt(safe**2 + TRANSFER_VARIANCE) * ROUNDING, np.inf)
+
+
+def laplace_scale(target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the discrete Laplace's scale t, in lattice units, rounded up."""
+    return np.nextafter(target * ROUNDING, np.inf)
+
+
+class NoiseSource(Protocol):
+    """Where noise comes from."""
+
+    label: Literal["real", "simulated", "none"]
+
+    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
+        """Return a function that adds noise of the given scales to an integer vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealNoise:
+    """Exact discrete noise from the operating system's generator, through OpenDP."""
+
+    label: Literal["real"] = "real"
+
+    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
+        """Build one measurement per group of equal scale, and compare its cost with ours, before data are read.
+
+        Parameters
+        ----------
+        kind : {"laplace", "gaussian"}
+            Law of the noise.
+        scales : ndarray
+            Shape (K,), in lattice units.
+        distances : ndarray
+            Shape (K,): the largest L1 or L2 change, in lattice units, of the group to which each entry belongs.
+        """
+        groups = [np.flatnonzero(scales == scale) for scale in np.unique(scales)]
+        measurements = [_measurement(kind, float(scales[group[0]])) for group in groups]
+        for group, measurement in zip(groups, measurements, strict=True):
+            check_cost(kind, measurement, float(scales[group[0]]), float(distances[group[0]]))
+
+        def add(values: NDArray[np.int64]) -> NDArray[np.int64]:
+            noisy = np.empty_like(values)
+            for group, measurement in zip(groups, measurements, strict=True):
+                noisy[group] = measurement(values[group].tolist())
+            return noisy
+
+        return add
+
+
+def _measurement(kind: NoiseKind, scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    if kind == "laplace":
+        return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
+    return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=scale)
+
+
+def check_cost(kind: NoiseKind, measurement: Any, scale: float, distance: float) -> None:
+    """Compare a measurement's own privacy map with ours at one distance; a disagreement is a bug, so it is fatal."""
+    if kind == "laplace":
+        whole = min(int(np.ceil(distance)), 2**62)
+        ours, theirs = whole / scale, measurement.map(whole)
+    else:
+        ours, theirs = distance**2 / (2 * scale**2), measurement.map(distance)
+    if not theirs <= ours * (1 + 1e-9):
+        raise RuntimeError(f"OpenDP's cost {theirs!r} of {kind} noise differs from {ours!r}")  # noqa: TRY003
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedNoise:
+    """The same laws from a seeded generator, for studies and tests: NOT PRIVATE."""
+
+    generator: np.random.Generator
+    label: Literal["simulated"] = "simulated"
+
+    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:  # noqa: ARG002
+        """Return a function that adds simulated noise."""
+
+        def add(values: NDArray[np.int64]) -> NDArray[np.int64]:
+            if kind == "laplace":
+                noise = np.rint(self.generator.laplace(scale=scales))
+            else:
+                noise = np.rint(self.generator.normal(scale=scales))
+            return values + noise.astype(np.int64)
+
+        return add
+
+
+@dataclass(frozen=True, slots=True)
+class NoNoise:
+    """No noise, for an infinite budget: NOT PRIVATE."""
+
+    label: Literal["none"] = "none"
+
+    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:  # noqa: ARG002
+        """Return the identity."""
+        return lambda values: values

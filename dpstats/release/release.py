@@ -1,0 +1,54 @@
+"""The one door between private and public: charge, noise, wrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.release.noise import NoiseSource
+from dpstats.specification.sensitivity import NoiseKind
+
+
+@dataclass(frozen=True, slots=True)
+class NoisePlan:
+    """Noise of a vector of integer statistics, fixed before a record is read (zone: public).
+
+    Attributes
+    ----------
+    kind : {"laplace", "gaussian"}
+        Law of the noise.
+    scales : ndarray
+        Shape (K,), lattice units: scale t of discrete Laplace, parameter s of discrete Gaussian noise.
+    distances : ndarray
+        Shape (K,), lattice units: largest change, in the law's norm, of the group of entries that share a scale.
+    """
+
+    kind: NoiseKind
+    scales: NDArray[np.float64]
+    distances: NDArray[np.float64]
+
+
+def release_integers(
+    statistic: Callable[[], NDArray[np.int64]], plan: NoisePlan, source: NoiseSource
+) -> NDArray[np.int64]:
+    """Read the data once and return the noisy statistic.
+
+    Parameters
+    ----------
+    statistic : callable
+        Reads the records and returns exact integers, shape (K,); not called before the noise is ready.
+    plan : NoisePlan
+        Scales per entry.
+    source : NoiseSource
+        Real, simulated or no noise.
+
+    Returns
+    -------
+    ndarray of int64
+        Released, shape (K,); all noise in one batch.
+    """
+    add_noise = source.prepare(plan.kind, plan.scales, plan.distances)
+    return add_noise(statistic())

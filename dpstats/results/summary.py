@@ -1,0 +1,113 @@
+"""The printed regression table, made of statsmodels' own table parts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpstats.results.results import DPResults
+
+_NOISE = {"real": "", "simulated": "NOT PRIVATE: simulated noise", "none": "NOT PRIVATE: no noise"}
+
+
+def summarize(results: DPResults, alpha: float) -> Any:
+    """Return a statsmodels ``Summary`` of a fit.
+
+    Parameters
+    ----------
+    results : DPResults
+        The fit.
+    alpha : float
+        Level of the intervals is 1 - alpha.
+    """
+    from statsmodels.iolib.summary import Summary
+
+    warning = _NOISE[results.privacy.noise]
+    title = "DP OLS Regression Results" + (f" - {warning}" if warning else "")
+    summary = Summary()
+    summary.add_table_2cols(
+        results,
+        title=title,
+        gleft=[(name, [value]) for name, value in _left(results)],
+        gright=[(name, [value]) for name, value in _right(results, warning)],
+        yname=results.model.endog_names,
+        xname=results.model.exog_names,
+    )
+    summary.tables.append(_coefficient_table(results, alpha))
+    summary.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(_notes(results, alpha, warning), start=1))])
+    return summary
+
+
+def _left(results: DPResults) -> list[tuple[str, str]]:
+    noise = f" +/- {results.nobs_sd:.3g} (dp)" if results.nobs_sd else ""
+    return [
+        ("Dep. Variable:", results.model.endog_names),
+        ("Model:", "DP OLS"),
+        ("Mechanism:", results.mechanism),
+        ("No. Observations:", f"{results.nobs:.0f}{noise}"),
+        ("R-squared (noisy):", _decimal(results.rsquared)),
+        ("Adj. R-squared:", _decimal(results.rsquared_adj)),
+        ("Residual Std. Err.:", f"{math.sqrt(results.scale):.4g}"),
+        ("Covariance Type:", results.cov_type),
+    ]
+
+
+def _right(results: DPResults, warning: str) -> list[tuple[str, str]]:
+    privacy = results.privacy
+    return [
+        ("Privacy:", "NOT PRIVATE" if warning else str(privacy.budget)),
+        ("Spent:", "nothing (no release)" if warning else str(privacy.spent)),
+        ("Neighbors:", privacy.protection.relation),
+        ("Privacy unit:", privacy.protection.unit),
+        ("Bounds, levels:", results.declared),
+        ("Missing:", "rows dropped, count noisy"),
+        ("Df Model:", f"{results.df_model:.0f}"),
+        ("Df Residuals:", f"{results.df_resid:.0f}"),
+    ]
+
+
+def _decimal(value: float) -> str:
+    return "hidden by noise" if math.isnan(value) else f"{value:.3f}"
+
+
+def _coefficient_table(results: DPResults, alpha: float) -> Any:
+    from statsmodels.iolib.summary import forg
+    from statsmodels.iolib.table import SimpleTable
+    from statsmodels.iolib.tableformatting import fmt_params
+
+    rows = []
+    ends = results.conf_int(alpha).to_numpy()
+    columns = (results.params, results.bse, results.bse_privacy, results.tvalues, results.pvalues)
+    for (coefficient, error, privacy, ratio, p), (low, high) in zip(zip(*columns, strict=True), ends, strict=True):
+        hidden = math.isinf(low)
+        rows.append(
+            [
+                forg(coefficient, prec=4),
+                "-" if hidden else forg(error),
+                "-" if hidden else forg(privacy),
+                "-" if hidden else forg(ratio),
+                f"{p:#6.3f}",
+                *(f"{end:9}" if math.isinf(end) else forg(end) for end in (low, high)),
+            ]
+        )
+    header = ["coef", "std err", "privacy", "z", "P>|z|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
+    style = {**fmt_params, "data_fmts": ["%s", "%s", "%s", "%8s", "%s", "%11s", "%11s"]}
+    return SimpleTable(rows, header, list(results.model.exog_names), txt_fmt=style)
+
+
+def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
+    notes = [
+        'std err contains sampling and privacy noise; "privacy" is the part that is privacy noise.',
+        "Intervals invert a test that accounts for the noise in X'X (Fieller): asymmetric, possibly unbounded.",
+        "Estimand: projection of the clipped outcome on the clipped columns, complete cases; values outside the bounds\n"
+        "    are clipped, undeclared levels and unreadable entries count as missing.",
+    ]
+    if any(math.isinf(low) for low in results.conf_int(alpha)[0]):
+        notes.append("(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows, fewer\n"
+                     "    columns or tighter bounds would help.")
+    if results.scale_clamped:
+        notes.append("The residual variance is not resolved by the noise; the sampling part of std err is an upper guess.")
+    if warning:
+        notes.append(f"{warning}. Do not publish this table as a private release.")
+    return notes

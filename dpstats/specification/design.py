@@ -1,0 +1,286 @@
+"""The public design: formula and schema become named model columns, each a product that blocks can represent."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpstats.errors import DesignError, FormulaError
+from dpstats.specification import polynomials
+from dpstats.specification.expressions import Factor, Numeric, Reading, Vector
+from dpstats.specification.formula import ParsedFormula, parse_formula, refuse_text_response
+from dpstats.specification.grids import schema_frame
+from dpstats.specification.polynomials import ONE, Monomial, Polynomial, Symbol
+from dpstats.specification.schema import Categorical, Schema, TableFacts, check_table
+from dpstats.specification.symbols import ScalarSymbol, VectorSymbol, scalar_symbol, vector_symbol
+
+
+@dataclass(frozen=True, slots=True)
+class ModelColumn:
+    """One column of the model matrix: polynomial x contrast weights x vector columns (zone: public).
+
+    Attributes
+    ----------
+    name : str
+        As statsmodels prints it.
+    term : str
+        The formula term that it belongs to.
+    polynomial : dict
+        The numeric part, in raw symbols.
+    text : str
+        The expression of the numeric part.
+    weights : dict of str to ndarray
+        Per factor the column's value at each level, shape (L,).
+    vectors : tuple of (Symbol, int)
+        Columns of vector symbols that enter as factors.
+    """
+
+    name: str
+    term: str
+    polynomial: Polynomial
+    text: str
+    weights: Mapping[str, NDArray[np.float64]]
+    vectors: tuple[tuple[Symbol, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What the model matrix is, known before a record is read (zone: public).
+
+    Attributes
+    ----------
+    formula : str
+        As written.
+    endog_name : str
+        The response as printed.
+    columns : tuple of ModelColumn
+        In statsmodels' order.
+    response : ScalarSymbol
+        The response with its public bounds.
+    scalars, vectors : dict
+        Bounded symbols by their text, the response's included.
+    variables : tuple of str
+        Raw columns that are read.
+    schema : Schema
+        Their declarations.
+    specification : object
+        formulaic's specification of the right-hand side, learned on public rows; for checks only.
+    """
+
+    formula: str
+    endog_name: str
+    columns: tuple[ModelColumn, ...]
+    response: ScalarSymbol
+    scalars: Mapping[str, ScalarSymbol]
+    vectors: Mapping[str, VectorSymbol]
+    variables: tuple[str, ...]
+    schema: Schema
+    specification: Any
+
+    @property
+    def exog_names(self) -> list[str]:
+        """Names of the model columns, in order."""
+        return [column.name for column in self.columns]
+
+    def model_matrix(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """Return formulaic's model matrix of a public frame, shape (n, q)."""
+        return np.asarray(self.specification.get_model_matrix(frame, context={}), dtype=np.float64)
+
+
+def build_design(formula: str, schema: Schema, facts: TableFacts) -> Design:
+    """Build the design from public facts only.
+
+    Parameters
+    ----------
+    formula : str
+        Two-sided formula.
+    schema : Schema
+        Declarations, bool columns included.
+    facts : TableFacts
+        Names, dtypes and length of the table.
+
+    Raises
+    ------
+    FormulaError, SchemaError, DesignError
+        Whatever is wrong with formula or schema.
+    """
+    parsed = parse_formula(formula, schema, facts)
+    refuse_text_response(parsed.response, parsed.readings[parsed.response], schema)
+    check_table(schema, facts, parsed.variables)
+    if not list(parsed.formula.rhs):
+        raise FormulaError(f"{formula!r} has no terms on the right-hand side")
+    used = Schema({name: schema[name] for name in parsed.variables})
+    response = scalar_symbol(_response_symbol(parsed), used)
+    scalars, vectors = _bounded_symbols(parsed, used)
+    specification = _learn_right_hand_side(parsed, used)
+    columns = _merge_lone_products(_model_columns(parsed, specification, vectors, used))
+    for column in columns:
+        for symbol in polynomials.symbols(column.polynomial):
+            if symbol.text not in scalars:
+                scalars[symbol.text] = scalar_symbol(symbol, used)
+    scalars[response.symbol.text] = response
+    names = [column.name for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise DesignError(f"two columns of the model are called {name!r}; rename the column of data, or drop the intercept with '0 +'")
+    return Design(formula, parsed.response, columns, response, scalars, vectors, parsed.variables, used, specification)
+
+
+def _response_symbol(parsed: ParsedFormula) -> Symbol:
+    """Return the response as one symbol, whatever its expression."""
+    reading = parsed.readings[parsed.response]
+    assert isinstance(reading, Numeric)
+    found = list(polynomials.symbols(reading.polynomial))
+    if not found:
+        raise FormulaError(f"{parsed.response!r} reads no column; the response must be a column of data")
+    if reading.polynomial == polynomials.single(found[0]):
+        return found[0]
+    return _as_transform(reading.polynomial, reading.text)
+
+
+def _bounded_symbols(parsed: ParsedFormula, schema: Schema) -> tuple[dict[str, ScalarSymbol], dict[str, VectorSymbol]]:
+    scalars: dict[str, ScalarSymbol] = {}
+    vectors: dict[str, VectorSymbol] = {}
+    for expression, reading in parsed.readings.items():
+        if isinstance(reading, Vector):
+            vectors[reading.symbol.text] = vector_symbol(reading.symbol, schema)
+        elif isinstance(reading, Numeric) and expression != parsed.response:
+            for symbol in polynomials.symbols(reading.polynomial):
+                scalars.setdefault(symbol.text, scalar_symbol(symbol, schema))
+    return scalars, vectors
+
+
+def _learn_right_hand_side(parsed: ParsedFormula, schema: Schema) -> Any:
+    frame = schema_frame(schema, parsed.variables)
+    try:
+        matrix = parsed.formula.rhs.get_model_matrix(
+            frame, context={}, output="numpy", na_action="ignore", cluster_by="numerical_factors"
+        )
+    except Exception as error:  # noqa: BLE001 - public rows only; formulaic raises many types
+        raise FormulaError(f"cannot build {parsed.text!r}: {str(error).splitlines()[0]}") from None
+    return matrix.model_spec
+
+
+def _model_columns(
+    parsed: ParsedFormula, specification: Any, vectors: Mapping[str, VectorSymbol], schema: Schema
+) -> list[ModelColumn]:
+    columns = []
+    for structure in specification.structure:
+        products = []
+        for scoped in structure.scoped_terms:
+            encoded = [_encoded(f, parsed.readings[f.factor.expr], specification, vectors, schema) for f in scoped.factors]
+            for reversed_choice in itertools.product(*reversed(encoded)):
+                products.append(_product([ModelColumn("", "", polynomials.constant(scoped.scale), repr(scoped.scale), {}, ()), *reversed(reversed_choice)]))
+        columns += [
+            ModelColumn(name, str(structure.term), part.polynomial, part.text, part.weights, part.vectors)
+            for name, part in zip(structure.columns, products, strict=True)
+        ]
+    return columns
+
+
+def _encoded(
+    scoped_factor: Any, reading: Reading, specification: Any, vectors: Mapping[str, VectorSymbol], schema: Schema
+) -> list[ModelColumn]:
+    """Return the encoded columns of one factor, in formulaic's order."""
+    one = polynomials.constant(1.0)
+    if isinstance(reading, Numeric):
+        return [ModelColumn("", "", reading.polynomial, reading.text, {}, ())]
+    if isinstance(reading, Vector):
+        first = 1 if scoped_factor.reduced else 0
+        return [ModelColumn("", "", one, "1", {}, ((reading.symbol, j),)) for j in range(first, vectors[reading.symbol.text].width)]
+    matrix = _contrast_matrix(scoped_factor, reading, specification, schema)
+    return [ModelColumn("", "", one, "1", {reading.column: matrix[:, j]}, ()) for j in range(matrix.shape[1])]
+
+
+def _contrast_matrix(scoped_factor: Any, reading: Factor, specification: Any, schema: Schema) -> NDArray[np.float64]:
+    """Return the factor's coding matrix with rows in the schema's level order, shape (L, columns)."""
+    expression = scoped_factor.factor.expr
+    state = specification.encoder_state[expression][1]["contrasts"]
+    column = schema[reading.column]
+    levels = list(column.levels)  # type: ignore[union-attr]
+    if set(state.levels) != set(levels):
+        raise DesignError(f"{expression}: its levels {list(state.levels)} differ from the declared levels {levels}")
+    matrix = state.get_coding_matrix(reduced_rank=scoped_factor.reduced)
+    rows = [list(state.levels).index(level) for level in levels]
+    return np.asarray(matrix, dtype=np.float64)[rows]
+
+
+def _product(parts: Sequence[ModelColumn]) -> ModelColumn:
+    polynomial = polynomials.constant(1.0)
+    weights: dict[str, NDArray[np.float64]] = {}
+    vectors: list[tuple[Symbol, int]] = []
+    for part in parts:
+        polynomial = polynomials.multiply(polynomial, part.polynomial)
+        for factor, values in part.weights.items():
+            weights[factor] = weights[factor] * values if factor in weights else values
+        vectors += part.vectors
+    text = " * ".join(f"({part.text})" for part in parts if part.text != "1") or "1"
+    return ModelColumn("", "", polynomial, text, weights, tuple(vectors))
+
+
+def _merge_lone_products(columns: Sequence[ModelColumn]) -> tuple[ModelColumn, ...]:
+    """Turn products that share no part with the rest of the model into transforms with bounds of their own.
+
+    ``x1:x2`` without ``x1`` and ``x2`` needs one coded column, not the closure x1*x2, x1, x2, 1.
+    """
+    lone = _lone_polynomials([column.polynomial for column in columns])
+    transforms: dict[frozenset[tuple[Monomial, Fraction]], Symbol] = {}
+    merged = []
+    for column in columns:
+        key = _key(column.polynomial)
+        if key in lone:
+            symbol = transforms.setdefault(key, _as_transform(column.polynomial, column.text))
+            column = replace(column, polynomial=polynomials.single(symbol))
+        merged.append(column)
+    return tuple(merged)
+
+
+def _lone_polynomials(found: Sequence[Polynomial]) -> set[frozenset[tuple[Monomial, Fraction]]]:
+    candidates = {_key(p): _support(p) for p in found if not _is_affine(p)}
+    expanded: set[Monomial] = set()
+    for polynomial in found:
+        if _key(polynomial) not in candidates:
+            expanded |= _support(polynomial)
+    changed = True
+    while changed:
+        changed = False
+        for key, support in list(candidates.items()):
+            proper = set().union(*(polynomials.divisors(m) - {m} for m in support)) - {ONE}
+            others = set().union(*(other for k, other in candidates.items() if k != key))
+            several = support if len(support) > 1 else set()
+            if (proper | several) & others or (proper | support) & expanded:
+                expanded |= support | proper
+                del candidates[key]
+                changed = True
+    return set(candidates)
+
+
+def _key(polynomial: Polynomial) -> frozenset[tuple[Monomial, Fraction]]:
+    return frozenset(polynomial.items())
+
+
+def _support(polynomial: Polynomial) -> set[Monomial]:
+    return set(polynomial) - {ONE}
+
+
+def _is_affine(polynomial: Polynomial) -> bool:
+    support = _support(polynomial)
+    return not support or (len(support) == 1 and len(m := next(iter(support))) == 1 and m[0][1] == 1)
+
+
+def _as_transform(polynomial: Polynomial, text: str) -> Symbol:
+    variables = dict.fromkeys(name for symbol in sorted(polynomials.symbols(polynomial)) for name in symbol.variables)
+    return Symbol(text, tuple(variables), "transform")
+
+
+def is_two_level(schema: Schema, factor: str) -> bool:
+    """Tell whether a factor has two levels, so that one -1/+1 column can carry it."""
+    column = schema[factor]
+    return not isinstance(column, Categorical) or len(column.levels) == 2

@@ -1,0 +1,193 @@
+"""Parse a two-sided formula and read every factor of it, before a record is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from formulaic import Formula
+from formulaic.errors import FormulaicError
+from formulaic.parser import DefaultFormulaParser
+from formulaic.parser.types import ASTNode, Token
+
+from dpstats.errors import FormulaError, SchemaError
+from dpstats.specification.expressions import Reading, read_expression, read_name
+from dpstats.specification.schema import Categorical, Schema, TableFacts
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFormula:
+    """A formula whose factors all passed the allow-list (zone: public).
+
+    Attributes
+    ----------
+    text : str
+        The formula as written.
+    formula : formulaic.Formula
+        Two-sided; the right-hand side's terms in the parser's order.
+    response : str
+        The response as a formula expression.
+    readings : dict of str to Reading
+        Each factor expression and what it stands for.
+    variables : tuple of str
+        Raw columns that the formula reads, the response's first.
+    """
+
+    text: str
+    formula: Any
+    response: str
+    readings: Mapping[str, Reading]
+    variables: tuple[str, ...]
+
+
+def parse_formula(text: str, schema: Schema, facts: TableFacts) -> ParsedFormula:
+    """Parse `text` and check each factor against the schema and the table's public facts.
+
+    Parameters
+    ----------
+    text : str
+        A formula such as ``"wage ~ educ + C(region)"``; ``.`` stands for all declared columns in table order.
+    schema : Schema
+        Declarations; columns of dtype bool included.
+    facts : TableFacts
+        Names and dtypes of the table.
+
+    Raises
+    ------
+    FormulaError
+        If the formula is not two-sided with one response, or contains something outside the allow-list.
+    SchemaError
+        If a column is not declared, or is used against its declaration.
+    """
+    if not isinstance(text, str):
+        raise FormulaError(f"formula must be a string such as 'y ~ x', not {type(text).__name__}")
+    declared = [name for name in dict.fromkeys(facts.names) if name in schema]
+    parser = DefaultFormulaParser(feature_flags={"TWOSIDED"})
+    try:
+        tree = parser.get_ast(text, context={})
+        formula = Formula(text, _parser=parser, _context={"__formulaic_variables_available__": declared})
+    except (FormulaicError, SyntaxError, ValueError) as error:
+        raise FormulaError(f"cannot parse {text!r}: {_ANSI.sub('', str(error)).splitlines()[0]}") from None
+    if not (hasattr(formula, "lhs") and hasattr(formula, "rhs")):
+        raise FormulaError(f"{text!r} has no response; write 'y ~ x'")
+    _refuse_vanishing_powers(tree)
+    response = _one_response(text, formula)
+    readings: dict[str, Reading] = {}
+    variables: dict[str, None] = {}
+    for side in (formula.lhs, formula.rhs):
+        for factor in _factors(side):
+            readings[factor.expr] = _read(factor, schema, facts)
+            variables.update(dict.fromkeys(columns_of(readings[factor.expr])))
+    response_columns = set(columns_of(readings[response]))
+    for factor in _factors(formula.rhs):
+        shared = response_columns & set(columns_of(readings[factor.expr]))
+        if shared:
+            raise FormulaError(f"{text!r}: the response's column {sorted(shared)[0]!r} also stands on the right-hand side")
+    return ParsedFormula(text, formula, response, readings, tuple(variables))
+
+
+def columns_of(reading: Reading) -> tuple[str, ...]:
+    """Return the raw columns that a factor reads."""
+    if hasattr(reading, "column"):
+        return (reading.column,)
+    if hasattr(reading, "symbol"):
+        return reading.symbol.variables
+    found: dict[str, None] = {}
+    for monomial in reading.polynomial:
+        for symbol, _ in monomial:
+            found.update(dict.fromkeys(symbol.variables))
+    return tuple(found)
+
+
+def _factors(side: Any) -> Iterator[Any]:
+    for term in side:
+        for factor in term.factors:
+            if factor.eval_method.value != "literal":
+                yield factor
+
+
+def _one_response(text: str, formula: Any) -> str:
+    terms = list(formula.lhs)
+    if len(terms) != 1 or len(terms[0].factors) != 1 or terms[0].factors[0].eval_method.value == "literal":
+        raise FormulaError(f"{text!r}: one response is needed on the left of '~', such as 'y' or 'np.log(y)'; use I(...) for arithmetic")
+    return str(terms[0].factors[0].expr)
+
+
+def _read(factor: Any, schema: Schema, facts: TableFacts) -> Reading:
+    if factor.eval_method.value == "lookup":
+        require_declared([factor.expr], schema, facts)
+        return read_name(factor.expr, schema.columns)
+    require_declared(_named_columns(factor.expr, facts), schema, facts)
+    return read_expression(factor.expr, schema.columns)
+
+
+def _named_columns(expression: str, facts: TableFacts) -> list[str]:
+    """Return the table's columns that an expression mentions as a word outside strings, calls aside."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", "''", expression)
+    words = set(re.findall(r"(?<![\w.])[^\W\d]\w*(?!\w|\s*[(.])", bare))
+    return [name for name in facts.names if name in words]
+
+
+def require_declared(names: Sequence[str], schema: Schema, facts: TableFacts) -> None:
+    """Refuse columns that the table does not have once, or that nobody declared.
+
+    Raises
+    ------
+    FormulaError
+        If a name is no column of the table.
+    SchemaError
+        If a column stands twice in the table or has no declaration.
+    """
+    for name in names:
+        if facts.names.count(name) > 1:
+            raise SchemaError(f"column name {name!r} appears twice in data; rename one of the two")
+        if name not in facts.names:
+            raise FormulaError(f"{name!r} is not a column of data; its columns are {', '.join(map(repr, facts.names))}")
+        if name not in schema:
+            if facts.kinds[name] in {"text", "category"}:
+                raise SchemaError(
+                    f"column {name!r} has no declared levels; add levels={{{name!r}: ['...', '...']}} with all the levels "
+                    "that it can take"
+                )
+            raise SchemaError(
+                f"column {name!r} has no declared bounds; add bounds={{{name!r}: (lowest, highest)}} from public "
+                f"knowledge, or levels={{{name!r}: [...]}} if it is a category"
+            )
+
+
+def _refuse_vanishing_powers(tree: Any) -> None:
+    """Refuse ``x**2``, ``x^2`` and ``x*x``, which mean ``x`` in a formula and are written by mistake."""
+
+    def visit(node: Any, act: Callable[[Any], None]) -> None:
+        if isinstance(node, ASTNode):
+            act(node)
+            for argument in node.args:
+                visit(argument, act)
+
+    def check(node: Any) -> None:
+        symbol, arguments = node.operator.symbol, node.args
+        if symbol in {"**", "^"} and isinstance(arguments[0], Token):
+            shown = f"{arguments[0].token}{symbol}{getattr(arguments[1], 'token', '...')}"
+            power = getattr(arguments[1], "token", "2")
+        elif symbol in {"*", ":"} and all(isinstance(a, Token) for a in arguments) and arguments[0] == arguments[1]:
+            shown, power = f"{arguments[0].token}{symbol}{arguments[1].token}", "2"
+        else:
+            return
+        name = arguments[0].token
+        raise FormulaError(f"{shown} is the same as {name} in a formula; write I({name}**{power})")
+
+    visit(tree, check)
+
+
+def refuse_text_response(response: str, reading: Reading, schema: Schema) -> None:
+    """Refuse a response that is a category; least squares needs numbers."""
+    if hasattr(reading, "column"):
+        column = schema[reading.column]
+        kind = "text" if isinstance(column, Categorical) and isinstance(column.levels[0], str) else "a category"
+        raise SchemaError(f"dp_ols needs a numeric outcome; {response!r} is {kind}. Declare its bounds, or use a 0/1 column")
+    if hasattr(reading, "symbol"):
+        raise FormulaError(f"dp_ols needs one outcome; {response!r} has several columns")

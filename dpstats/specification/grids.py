@@ -1,0 +1,101 @@
+"""Public frames: tables made of declared bounds and levels only, on which formulas are learned and checked."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpstats.specification.schema import Categorical, Continuous, Schema
+
+SCHEMA_ROWS = 500
+FACTORIAL_ROWS = 50_000
+
+
+def as_frame(schema: Schema, values: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
+    """Return a frame as formulas see it.
+
+    Parameters
+    ----------
+    schema : Schema
+        Declarations of the columns.
+    values : mapping of str to ndarray
+        Per column an array of shape (n,): numbers of a continuous column, codes 0, 1, ... of the others.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Shape (n, k): float64, categorical with all declared levels, or 0/1 as int64 or bool.
+    """
+    return pd.DataFrame({name: _as_column(schema, name, array) for name, array in values.items()})
+
+
+def _as_column(schema: Schema, name: str, array: NDArray[np.generic]) -> pd.Series:
+    column = schema[name]
+    if isinstance(column, Continuous):
+        return pd.Series(array.astype(np.float64))
+    if isinstance(column, Categorical):
+        return pd.Series(pd.Categorical.from_codes(array.astype(np.int64), categories=pd.Index(column.levels)))
+    return pd.Series(array.astype(bool) if isinstance(column.levels[0], bool) else array.astype(np.int64))
+
+
+def n_codes(schema: Schema, name: str) -> int:
+    """Return the number of levels of a categorical or binary column."""
+    column = schema[name]
+    assert not isinstance(column, Continuous)
+    return len(column.levels)
+
+
+def schema_frame(schema: Schema, names: Sequence[str]) -> pd.DataFrame:
+    """Return the frame on which stateful transforms are learned: even grids over the bounds, levels in turn."""
+    values: dict[str, NDArray[np.generic]] = {}
+    n = max([SCHEMA_ROWS, *(n_codes(schema, name) for name in names if not isinstance(schema[name], Continuous))])
+    for name in names:
+        column = schema[name]
+        if isinstance(column, Continuous):
+            values[name] = np.linspace(column.lower, column.upper, n)
+        else:
+            values[name] = np.arange(n) % len(column.levels)
+    return as_frame(schema, values)
+
+
+def factorial_frame(schema: Schema, names: Sequence[str]) -> pd.DataFrame:
+    """Return the full factorial grid over a few columns, with at most about 50,000 rows."""
+    coded = [n_codes(schema, name) for name in names if not isinstance(schema[name], Continuous)]
+    numeric = len(names) - len(coded)
+    points = max(2, math.floor((FACTORIAL_ROWS / math.prod(coded)) ** (1 / numeric))) if numeric else 0
+    axes = [
+        np.linspace(column.lower, column.upper, points) if isinstance(column, Continuous) else np.arange(len(column.levels))
+        for column in (schema[name] for name in names)
+    ]
+    mesh = np.meshgrid(*axes, indexing="ij")
+    return as_frame(schema, {name: axis.ravel() for name, axis in zip(names, mesh, strict=True)})
+
+
+def spread_frame(schema: Schema, names: Sequence[str], n: int) -> pd.DataFrame:
+    """Return `n` public rows spread over all columns jointly: an additive recurrence, so nothing is random."""
+    steps = itertools.islice((math.sqrt(prime) for prime in _primes()), len(names))
+    values: dict[str, NDArray[np.generic]] = {}
+    for name, step in zip(names, steps, strict=True):
+        uniform = np.modf((np.arange(1, n + 1) + 0.5) * step)[0]
+        column = schema[name]
+        if isinstance(column, Continuous):
+            values[name] = column.lower + (column.upper - column.lower) * uniform
+        else:
+            values[name] = np.floor(uniform * len(column.levels)).astype(np.int64)
+    return as_frame(schema, values)
+
+
+def _primes() -> itertools.chain[int]:
+    def sieve() -> itertools.chain[int]:
+        found: list[int] = []
+        for candidate in itertools.count(2):
+            if all(candidate % prime for prime in found):
+                found.append(candidate)
+                yield candidate  # type: ignore[misc]
+
+    return sieve()

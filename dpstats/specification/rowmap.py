@@ -1,0 +1,230 @@
+"""The row map: one block of rows becomes coded columns, by pure functions in which no row sees another.
+
+It is applied to private rows by ``records/`` and to public rows by the design check and by prediction. Whatever a cell
+holds, the outcome is a coded row or an incomplete one: nothing here raises or warns on a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpstats.specification.blocks import Block
+from dpstats.specification.coding import Coding
+from dpstats.specification.grids import as_frame
+from dpstats.specification.schema import Continuous, Schema
+from dpstats.specification.symbols import ScalarSymbol
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CodedRows:
+    """Coded rows, in the zone of the rows they were made from.
+
+    Attributes
+    ----------
+    columns : ndarray
+        Shape (n, D), the response last; entries in [-1, 1] up to rounding. Rows that are not complete hold numbers
+        without meaning.
+    complete : ndarray of bool
+        Shape (n,).
+    """
+
+    columns: NDArray[np.float64]
+    complete: NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        return f"CodedRows(shape={self.columns.shape})"
+
+
+def to_numbers(values: Any) -> NDArray[np.float64]:
+    """Read a column as float64; what is no number becomes nan."""
+    if isinstance(values, pd.Categorical) or isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
+        values = np.asarray(values, dtype=object)
+    array = values.to_numpy(dtype=np.float64, na_value=np.nan) if _is_masked(values) else np.asarray(values)
+    if array.dtype.kind in "fiub":
+        return np.ascontiguousarray(array, dtype=np.float64)
+    return np.array([_to_number(value) for value in array.tolist()], dtype=np.float64)
+
+
+def _is_masked(values: Any) -> bool:
+    dtype = getattr(values, "dtype", None)
+    return isinstance(dtype, pd.api.extensions.ExtensionDtype) and bool(getattr(dtype, "_is_numeric", False))
+
+
+def _to_number(value: Any) -> float:
+    try:
+        return float(value)
+    except Exception:  # noqa: BLE001 - whatever a private cell does, it counts as missing
+        return np.nan
+
+
+def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Read a column as level codes 0, 1, ...; -1 for what is not a declared level."""
+    known = {level: code for code, level in enumerate(levels)}
+    if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
+        categorical = pd.Categorical(values)
+        table = np.array([*(_to_code(c, known) for c in categorical.categories.tolist()), -1], dtype=np.int64)
+        return table[categorical.codes]
+    if isinstance(getattr(values, "dtype", None), pd.StringDtype):
+        return np.asarray(pd.Index(levels, dtype=object).get_indexer(np.asarray(values, dtype=object)), dtype=np.int64)
+    array = np.asarray(values)
+    if array.dtype.kind in "fiu" and not any(isinstance(level, str) for level in levels):
+        codes = np.full(len(array), -1, dtype=np.int64)
+        for level, code in known.items():
+            codes[array == level] = code
+        return codes
+    return np.array([_to_code(value, known) for value in array.tolist()], dtype=np.int64)
+
+
+def _to_code(value: Any, known: Mapping[Hashable, int]) -> int:
+    try:
+        return known.get(value, -1)
+    except Exception:  # noqa: BLE001 - an unhashable private cell is no declared level
+        return -1
+
+
+def coerce(
+    schema: Schema, columns: Mapping[str, Any], n_rows: int
+) -> tuple[dict[str, NDArray[np.generic]], NDArray[np.bool_]]:
+    """Coerce raw columns to their declarations, clip, and fill what is missing with a public value.
+
+    Returns
+    -------
+    values : dict of str to ndarray
+        Per column clipped numbers, or codes.
+    complete : ndarray of bool
+        Shape (n,): False where any column was missing, not convertible or at an undeclared level.
+    """
+    values: dict[str, NDArray[np.generic]] = {}
+    complete = np.ones(n_rows, dtype=bool)
+    for name, raw in columns.items():
+        column = schema[name]
+        if isinstance(column, Continuous):
+            numbers = to_numbers(raw)
+            known = ~np.isnan(numbers)
+            values[name] = np.where(known, np.clip(numbers, column.lower, column.upper), column.mid)
+        else:
+            codes = to_codes(raw, column.levels)
+            known = codes >= 0
+            values[name] = np.where(known, codes, 0)
+        complete = complete & known
+    return values, complete
+
+
+@dataclass(frozen=True, slots=True)
+class RowMap:
+    """From raw columns to coded columns (zone: public; it holds no rows).
+
+    Parameters
+    ----------
+    coding : Coding
+        The coded columns wanted.
+    with_response : bool
+        False leaves the response out, for prediction.
+    """
+
+    coding: Coding
+    with_response: bool = True
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Raw columns that are read."""
+        design = self.coding.design
+        if self.with_response:
+            return design.variables
+        return tuple(name for name in design.variables if name not in design.response.symbol.variables)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Blocks that are coded, in order."""
+        return self.coding.all_blocks if self.with_response else self.coding.blocks
+
+    def code(self, columns: Mapping[str, Any], n_rows: int) -> CodedRows:
+        """Code one block of rows.
+
+        Parameters
+        ----------
+        columns : mapping of str to array-like
+            Raw columns of length `n_rows`; at least `variables`.
+        n_rows : int
+            Length of the block.
+        """
+        design = self.coding.design
+        values, complete = coerce(design.schema, {name: columns[name] for name in self.variables}, n_rows)
+        frame = as_frame(design.schema, values)
+        scalars: dict[str, NDArray[np.float64]] = {}
+        for name in {symbol for block in self.blocks for symbol, _ in block.degrees}:
+            scalars[name], finite = self._scalar(name, values, frame)
+            complete = complete & finite
+        vectors: dict[str, NDArray[np.float64]] = {}
+        for name in {vector for block in self.blocks for vector in block.vectors}:
+            vectors[name], finite = self._vector(name, frame)
+            complete = complete & finite
+        coded = np.empty((len(complete), sum(block.n_columns for block in self.blocks)), order="F")
+        start = 0
+        for block in self.blocks:
+            stop = start + block.n_columns
+            _fill(coded[:, start:stop], block, scalars, values, vectors)
+            start = stop
+        return CodedRows(coded, complete)
+
+    def _scalar(
+        self, name: str, values: Mapping[str, NDArray[np.generic]], frame: pd.DataFrame
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        symbol = self.coding.design.scalars.get(name)
+        if symbol is None or symbol.evaluate is None:
+            raw = values[name].astype(np.float64)
+        else:
+            raw = symbol.evaluate(frame)[:, 0]
+        finite = np.isfinite(raw)
+        return _code_scalar(np.where(finite, raw, 0.0), symbol), finite
+
+    def _vector(self, name: str, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        symbol = self.coding.design.vectors[name]
+        raw = symbol.evaluate(frame)
+        finite = np.isfinite(raw).all(axis=1)
+        radius = symbol.radius_l1 if self.coding.noise == "laplace" else symbol.radius_l2
+        return np.where(finite[:, None], raw, 0.0) / radius, finite
+
+
+def _code_scalar(raw: NDArray[np.float64], symbol: ScalarSymbol | None) -> NDArray[np.float64]:
+    if symbol is None or symbol.sign:
+        return np.where(raw > 0.5, 1.0, -1.0)
+    clipped = np.clip(raw, symbol.lower, symbol.upper)
+    return np.clip((clipped - symbol.mid) / symbol.half, -1.0, 1.0)
+
+
+def _fill(
+    target: NDArray[np.float64],
+    block: Block,
+    scalars: Mapping[str, NDArray[np.float64]],
+    values: Mapping[str, NDArray[np.generic]],
+    vectors: Mapping[str, NDArray[np.float64]],
+) -> None:
+    """Write the columns of one block: monomial x cell indicator x vector column, in fixed order."""
+    monomial = np.ones(len(target))
+    for symbol, degree in block.degrees:
+        monomial = monomial * _chebyshev(scalars[symbol], degree)
+    if block.is_single:
+        target[:, 0] = monomial
+        return
+    for j, position in enumerate(block.positions()):
+        column = monomial
+        for factor, level in zip(block.factors, position, strict=False):
+            column = np.where(values[factor] == level, column, 0.0)
+        for vector, k in zip(block.vectors, position[len(block.factors) :], strict=True):
+            column = column * vectors[vector][:, k]
+        target[:, j] = column
+
+
+def _chebyshev(z: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
+    """T_degree(z), clipped to [-1, 1] against rounding."""
+    previous, current = np.ones_like(z), z
+    for _ in range(degree - 1):
+        previous, current = current, 2 * z * current - previous
+    return np.clip(current, -1.0, 1.0)

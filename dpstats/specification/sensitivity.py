@@ -1,0 +1,137 @@
+"""Sensitivities of the moment release, written once, beside their proofs.
+
+Notation. Block b has weight s_b > 0; S_N sums s_b over single-column blocks, S_F over the others (vector blocks with
+s_b times their L1 radius). R2 sums s_b^2 over blocks (vector blocks with s_b^2 times their squared L2 radius), Rf2 is
+its part from blocks whose entry is always -1 or +1. A complete row uses one column of each block, with an entry of at
+most 1 in absolute value; an incomplete row is 0. The atom of columns i < j has weight s_i s_j in L1, and precision
+s_i^2 s_j^2 in L2; the atom of i = j has half of it. Aliased products add their weights.
+
+Two records z, t are neighbours if one replaces the other. Write M(z) = z z' for weighted records.
+
+L1 (Theorem 1): sum_k w_k |change_k| <= S_F^2 + 2 S_F S_N + S_N^2 / 2.
+    The left side is half the sum of |M(z) - M(t)| over the full matrix. (a) Both indices single: M(z) - M(t) =
+    (u v' + v u') / 2 with u = z + t, v = z - t and |u_i| + |v_i| = 2 max(|z_i|, |t_i|) <= 2 s_i, so the sum is at most
+    |u|_1 |v|_1 <= S_N^2. (b) Blocks b != c, one of them not single: entries sum to at most |z_b||z_c| + |t_b||t_c| <=
+    2 s_b s_c, met once per pair. (c) Inside a block that is not single: half of s_b^2 + s_b^2. Add up.
+
+L2 (Theorem 2): sum_k w_k change_k^2 <= R2^2.
+    The left side is |M(z) - M(t)|_F^2 / 2 = (|z|^4 + |t|^4) / 2 - (z't)^2 <= R2^2.
+
+Free squares, L2 only (Theorem 3): squares of single numeric columns may carry extra precision s_i^2 (R2 + Rf2) / 2.
+    Let u = R2 - |z|^2; u >= sum_i s_i^2 (1 - z_i^2) over numeric columns and u <= R2 - Rf2 for complete rows. Then
+    (|z|^4 + |t|^4) / 2 <= R2^2 - (R2 + Rf2)(u_z + u_t) / 2, and the extra terms are at most
+    (R2 + Rf2)(u_z + u_t) / 2 because (z_i^2 - t_i^2)^2 <= (1 - z_i^2) + (1 - t_i^2).
+
+Free count (Theorem 4): the count of complete rows may carry extra precision Rf2^2 / 2 (L2) or weight
+S_F^2 / 2 + S_F S_N (L1).
+    Two complete rows leave it unchanged. Against an incomplete row the total is at most (S_F + S_N)^2 / 2 plus the extra
+    weight in L1, R2^2 / 2 + (R2 + Rf2)(R2 - Rf2) / 2 + Rf2^2 / 2 in L2: the same bounds.
+
+Aliases (Theorem 6): releasing one statistic with the sum of its weights has the same weighted change.
+
+Lattice: entries are rounded before they are multiplied, so all bounds hold exactly on integers, up to a factor where
+one atom stands for products that round differently (`alias_factor`); radii of vector blocks are the integer ones that
+the guard enforces (`lattice_radius`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.specification.atoms import STRUCTURAL_ZERO, Atoms
+from dpstats.specification.blocks import Block
+
+NoiseKind = Literal["laplace", "gaussian"]
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """Weighted size of a complete row (zone: public): S_F, S_N, R2 and Rf2 of the module's notation."""
+
+    s_f: float
+    s_n: float
+    r2: float
+    rf2: float
+
+
+def lattice_radius(n_columns: int, bits: int, noise: NoiseKind) -> int:
+    """Integer radius, in units of 2**-bits, that rows of a vector block scaled to radius 1 never exceed.
+
+    Rounding moves an entry by at most 1/2, hence an L1 norm by d/2 and an L2 norm by sqrt(d)/2.
+    """
+    slack = n_columns / 2 if noise == "laplace" else math.sqrt(n_columns) / 2
+    return math.ceil(2**bits + slack) + 1
+
+
+def row_norms(blocks: Sequence[Block], weights: NDArray[np.float64], noise: NoiseKind, bits: int | None = None) -> Norms:
+    """Return S_F, S_N, R2 and Rf2 for block weights; with the lattice's radii of vector blocks if `bits` is given."""
+    s_f = s_n = r2 = rf2 = 0.0
+    for block, s in zip(blocks, weights, strict=True):
+        radius = lattice_radius(block.n_columns, bits, noise) / 2**bits if block.vectors and bits is not None else 1.0
+        if block.is_single:
+            s_n += s
+        else:
+            s_f += s * radius
+        r2 += s**2 * radius**2
+        rf2 += s**2 if block.always_one else 0.0
+    return Norms(s_f, s_n, r2, rf2)
+
+
+def l1_sensitivity(norms: Norms) -> float:
+    """Return Delta_1 of Theorem 1, replace-one neighbours."""
+    return norms.s_f**2 + 2 * norms.s_f * norms.s_n + norms.s_n**2 / 2
+
+
+def l2_sensitivity(norms: Norms) -> float:
+    """Return Delta_2 of Theorem 2 (not squared), replace-one neighbours."""
+    return norms.r2
+
+
+def alias_factor(blocks: Sequence[Block], atoms: Atoms, bits: int) -> float:
+    """Return the factor by which rounding can exceed the bounds when one atom stands for different products."""
+    if not atoms.rounds_twice:
+        return 1.0
+    widest = max((block.n_columns for block in blocks if block.vectors), default=1)
+    return 1 + max(32, 4 + 2 * widest) * 2.0**-bits
+
+
+def atom_weights(
+    blocks: Sequence[Block], atoms: Atoms, weights: NDArray[np.float64], noise: NoiseKind
+) -> NDArray[np.float64]:
+    """Return the total weight (L1) or precision (L2) of each atom, shape (K,): aliases summed, free extras added.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        All coded blocks in order.
+    atoms : Atoms
+        Their atoms, with the count.
+    weights : ndarray
+        s_b per block.
+    noise : {"laplace", "gaussian"}
+        L1 weights or L2 precisions.
+    """
+    norms = row_norms(blocks, weights, noise)
+    s = np.repeat(weights, [block.n_columns for block in blocks])
+    s = s if noise == "laplace" else s**2
+    rows, columns = np.triu_indices(len(s))
+    pair = s[rows] * s[columns] * np.where(rows == columns, 0.5, 1.0)
+    index = atoms.index[rows, columns]
+    kept = index != STRUCTURAL_ZERO
+    total = np.bincount(index[kept], weights=pair[kept], minlength=atoms.n_atoms)
+    if noise == "laplace":
+        total[atoms.count] += norms.s_f**2 / 2 + norms.s_f * norms.s_n
+        return total
+    total[atoms.count] += norms.rf2**2 / 2
+    start = 0
+    for block, weight in zip(blocks, weights, strict=True):
+        if block.squarable:
+            total[atoms.index[start, start]] += weight**2 * (norms.r2 + norms.rf2) / 2
+        start += block.n_columns
+    return total
