@@ -1,0 +1,1 @@
+"""Public out: inference from released numbers with a known noise law."""

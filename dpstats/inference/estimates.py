@@ -47,11 +47,11 @@ class ModelSpace:
     @property
     def n_params(self) -> int:
         """Number of coefficients."""
-        return self.q.shape[1]
+        return int(self.q.shape[1])
 
     @property
     def offset(self) -> float:
-        """o = mid / half."""
+        """O = mid / half."""
         return self.mid / self.half
 
 
@@ -152,7 +152,9 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     residual = residual_vector(gamma, space)
     noise = noise_covariance(moments, space, residual)
     df_resid = max(moments.n_complete - space.n_params, 1.0)
-    sigma2, sigma2_sd, clamped = _residual_variance(moments, space, residual, float(np.trace(inverse @ noise)), df_resid)
+    sigma2, sigma2_sd, clamped = _residual_variance(
+        moments, space, residual, float(np.trace(inverse @ noise)), df_resid
+    )
     covariance = inverse @ (sigma2 * positive + noise) @ inverse
     shown = gamma - inverse @ spread_of(moments, space, inverse) @ gamma if moments.variances.any() else gamma
     return LeastSquares(

@@ -1,8 +1,8 @@
 """Intervals and p-values for contrasts, by a test that accounts for the noise in X'X (generalised Fieller).
 
-For a contrast c'beta and a shift t, the statistic a'T at beta(t) = beta-tilde + t v, with a = A^-1 c and v = C1 c / c'C1 c,
-equals -t exactly, and its noise has variance q(t) = q0 + q1 t + q2 t^2. Values with t^2 > z^2 q(t) are rejected. The set
-is an interval if and only if z^2 q2 < 1; otherwise it is reported as the whole line.
+For a contrast c'beta and a shift t, the statistic a'T at beta(t) = beta-tilde + t v, with a = A^-1 c and
+v = C1 c / c'C1 c, equals -t exactly, and its noise has variance q(t) = q0 + q1 t + q2 t^2. Values with t^2 > z^2 q(t)
+are rejected. The set is an interval if and only if z^2 q2 < 1; otherwise it is reported as the whole line.
 """
 
 from __future__ import annotations
@@ -57,11 +57,19 @@ class Contrast:
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the confidence interval of level 1 - alpha, perhaps (-inf, inf)."""
         z = self.law.critical_value(alpha)
-        return fieller_interval(self.estimate, self.q0, self.q1, self.q2, z) if self.signal_to_noise > z else (-math.inf, math.inf)
+        return (
+            fieller_interval(self.estimate, self.q0, self.q1, self.q2, z)
+            if self.signal_to_noise > z
+            else (-math.inf, math.inf)
+        )
 
     def p_value(self, value: float) -> float:
         """Return the two-sided p-value of c'beta = value, dual to `interval` at every level."""
-        return 1.0 if self.unidentified else self.law.tail(capped_statistic(value - self.estimate, self.q0, self.q1, self.q2))
+        return (
+            1.0
+            if self.unidentified
+            else self.law.tail(capped_statistic(value - self.estimate, self.q0, self.q1, self.q2))
+        )
 
 
 def fieller_interval(estimate: float, q0: float, q1: float, q2: float, z: float) -> tuple[float, float]:
@@ -89,9 +97,7 @@ def capped_statistic(t: float, q0: float, q1: float, q2: float) -> float:
     return min(abs(t) / math.sqrt(variance), cap)
 
 
-def contrasts(
-    moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows: NDArray[np.float64]
-) -> list[Contrast]:
+def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows: NDArray[np.float64]) -> list[Contrast]:
     """Return the inference for contrasts rows @ beta, in coded units of the response.
 
     Parameters

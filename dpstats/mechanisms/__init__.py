@@ -1,0 +1,1 @@
+"""The recipes in which the zones meet, one file per method."""

@@ -1,9 +1,9 @@
 """`ssp`: one release of all second moments, from which least squares and its inference follow.
 
-    public    blocks, atoms, weights, sensitivity, scales: the plan, with its cost recomputed from the scales
-    private   rows -> coded columns -> integer lattice -> one exact sum per atom
-    release   one noise draw per atom
-    public    moments with a known noise law; everything after this is post-processing
+public    blocks, atoms, weights, sensitivity, scales: the plan, with its cost recomputed from the scales
+private   rows -> coded columns -> integer lattice -> one exact sum per atom
+release   one noise draw per atom
+public    moments with a known noise law; everything after this is post-processing
 """
 
 from __future__ import annotations
@@ -152,8 +152,7 @@ def _calibration(kind: NoiseKind, budget: Budget) -> Callable[[float, NDArray[np
     if not budget.is_private:
         return lambda sensitivity, weights: sensitivity / np.sqrt(weights)
     if kind == "laplace":
-        epsilon = budget.epsilon
-        assert epsilon is not None
+        epsilon = budget.epsilon or 0.0
         return lambda sensitivity, weights: sensitivity / (epsilon * weights)
     mu = noise_mu(budget)
     return lambda sensitivity, weights: sensitivity / (mu * np.sqrt(weights))
@@ -234,7 +233,9 @@ def release_moments(plan: MomentPlan, source: Source, noise: NoiseSource) -> Noi
     """
     row_map = RowMap(plan.coding)
     released = release_integers(
-        lambda: sum_atoms(source, row_map, plan.atoms, plan.bits), plan.noise, noise if plan.variances.any() else NoNoise()
+        lambda: sum_atoms(source, row_map, plan.atoms, plan.bits),
+        plan.noise,
+        noise if plan.variances.any() else NoNoise(),
     )
     return NoisyMoments(
         values=released.astype(np.float64) / 4.0**plan.bits,

@@ -1,0 +1,1 @@
+"""The doors that users open, one public function per file."""

@@ -1,0 +1,1 @@
+"""Public in: what privacy costs."""

@@ -137,6 +137,6 @@ def noise_mu(budget: Budget) -> float:
     """
     if budget.rho is not None:
         return math.sqrt(2 * budget.rho)
-    assert budget.epsilon is not None
-    assert budget.delta is not None
+    if budget.epsilon is None or budget.delta is None:
+        raise BudgetError("Gaussian noise needs a budget with delta, or rho")
     return gaussian_mu(budget.epsilon * (1 - SLACK), budget.delta * (1 - SLACK))

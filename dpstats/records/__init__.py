@@ -1,0 +1,1 @@
+"""PRIVATE: the only zone that touches rows."""

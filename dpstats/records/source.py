@@ -43,9 +43,7 @@ class Source(Protocol):
     def facts(self) -> TableFacts:
         """Column names, dtypes and length; known without reading a record."""
 
-    def map_reduce(
-        self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]
-    ) -> T:
+    def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
         """Apply `function` to every partition of some columns and add up the results, in any order."""
 
 
@@ -65,9 +63,7 @@ class FrameSource:
         kinds = {name: _kind(self.frame.dtypes.iloc[i]) for i, name in enumerate(names)}
         return TableFacts(names, kinds, len(self.frame))
 
-    def map_reduce(
-        self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]
-    ) -> T:
+    def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
         """Apply `function` to consecutive row blocks, so that memory does not grow with the table's length."""
         positions = {str(name): i for i, name in enumerate(self.frame.columns)}
         columns = {name: self.frame.iloc[:, positions[name]].array for name in names}
@@ -92,7 +88,11 @@ def _kind(dtype: Any) -> str:
         return "bool"
     if isinstance(dtype, pd.CategoricalDtype):
         return "category"
-    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+    if (
+        pd.api.types.is_datetime64_any_dtype(dtype)
+        or pd.api.types.is_timedelta64_dtype(dtype)
+        or isinstance(dtype, pd.PeriodDtype)
+    ):
         return "datetime"
     if pd.api.types.is_complex_dtype(dtype):
         return "other"

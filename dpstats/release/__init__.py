@@ -1,0 +1,1 @@
+"""The door between private and public: all noise is drawn here."""

@@ -48,7 +48,9 @@ def laplace_scale(target: NDArray[np.float64]) -> NDArray[np.float64]:
 class NoiseSource(Protocol):
     """Where noise comes from."""
 
-    label: Literal["real", "simulated", "none"]
+    @property
+    def label(self) -> Literal["real", "simulated", "none"]:
+        """``"real"`` noise is private; nothing else is."""
 
     def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Return a function that adds noise of the given scales to an integer vector."""
@@ -104,7 +106,7 @@ def check_cost(kind: NoiseKind, measurement: Any, scale: float, distance: float)
     else:
         ours, theirs = distance**2 / (2 * scale**2), measurement.map(distance)
     if not theirs <= ours * (1 + 1e-9):
-        raise RuntimeError(f"OpenDP's cost {theirs!r} of {kind} noise differs from {ours!r}")  # noqa: TRY003
+        raise RuntimeError(f"OpenDP's cost {theirs!r} of {kind} noise differs from {ours!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class SimulatedNoise:
     generator: np.random.Generator
     label: Literal["simulated"] = "simulated"
 
-    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:  # noqa: ARG002
+    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Return a function that adds simulated noise."""
 
         def add(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -133,6 +135,6 @@ class NoNoise:
 
     label: Literal["none"] = "none"
 
-    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:  # noqa: ARG002
+    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Return the identity."""
         return lambda values: values

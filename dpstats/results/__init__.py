@@ -1,0 +1,1 @@
+"""Public out: results in the protocol of statsmodels."""

@@ -50,12 +50,16 @@ def read_constraints(constraints: Any, names: Sequence[str]) -> Constraints:
     try:
         found = DesignInfo(list(names)).linear_constraint(constraints)
     except Exception as error:
-        raise OptionError(f"cannot read {constraints!r}; the coefficients are {', '.join(names)}. {_first_line(error)}") from None
+        raise OptionError(
+            f"cannot read {constraints!r}; the coefficients are {', '.join(names)}. {_first_line(error)}"
+        ) from None
     return Constraints(np.asarray(found.coefs, dtype=np.float64), np.asarray(found.constants, dtype=np.float64).ravel())
 
 
 def _is_text_list(constraints: Any) -> bool:
-    return isinstance(constraints, list | tuple) and len(constraints) > 0 and all(isinstance(c, str) for c in constraints)
+    return (
+        isinstance(constraints, list | tuple) and len(constraints) > 0 and all(isinstance(c, str) for c in constraints)
+    )
 
 
 def _first_line(error: Exception) -> str:

@@ -79,7 +79,9 @@ class ContrastTest:
         from statsmodels.iolib.summary import summary_params
 
         heading = "Test for Constraints" if title is None else title or None
-        return summary_params(self._parts(alpha), xname=list(xname or self.c_names), alpha=alpha, use_t=False, title=heading)
+        return summary_params(
+            self._parts(alpha), xname=list(xname or self.c_names), alpha=alpha, use_t=False, title=heading
+        )
 
     def __repr__(self) -> str:
         return f"<ContrastTest>\n{self.summary()}"

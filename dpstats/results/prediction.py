@@ -48,4 +48,6 @@ def _as_frame(exog: Any) -> pd.DataFrame:
         return exog.to_frame().T
     if isinstance(exog, Mapping):
         return pd.DataFrame({name: np.atleast_1d(np.asarray(values)) for name, values in exog.items()})
-    raise DataError(f"new data must be a pandas DataFrame, one row as a Series, or a dict of arrays, not {type(exog).__name__}")
+    raise DataError(
+        f"new data must be a pandas DataFrame, one row as a Series, or a dict of arrays, not {type(exog).__name__}"
+    )

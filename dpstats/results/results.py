@@ -129,7 +129,7 @@ class DPResults:
 
     @property
     def tvalues(self) -> pd.Series:
-        """params / bse; the p-values come from `pvalues`, not from these."""
+        """Params / bse; the p-values come from `pvalues`, not from these."""
         return self.params / self.bse
 
     @property
@@ -261,7 +261,9 @@ class DPResults:
             If a column is missing.
         """
         if exog is None:
-            raise NotReleasedError("predictions for the confidential rows were not released; pass new rows, predict(new_data)")
+            raise NotReleasedError(
+                "predictions for the confidential rows were not released; pass new rows, predict(new_data)"
+            )
         return predict_rows(self._coding, self.params.to_numpy(), exog)
 
     def summary(self, alpha: float = 0.05) -> Any:

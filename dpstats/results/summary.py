@@ -35,7 +35,9 @@ def summarize(results: DPResults, alpha: float) -> Any:
         xname=results.model.exog_names,
     )
     summary.tables.append(_coefficient_table(results, alpha))
-    summary.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(_notes(results, alpha, warning), start=1))])
+    summary.add_extra_txt(
+        ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(_notes(results, alpha, warning), start=1))]
+    )
     return summary
 
 
@@ -100,14 +102,18 @@ def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
     notes = [
         'std err contains sampling and privacy noise; "privacy" is the part that is privacy noise.',
         "Intervals invert a test that accounts for the noise in X'X (Fieller): asymmetric, possibly unbounded.",
-        "Estimand: projection of the clipped outcome on the clipped columns, complete cases; values outside the bounds\n"
-        "    are clipped, undeclared levels and unreadable entries count as missing.",
+        "Estimand: projection of the clipped outcome on the clipped columns, complete cases; values outside the\n"
+        "    bounds are clipped, undeclared levels and unreadable entries count as missing.",
     ]
     if any(math.isinf(low) for low in results.conf_int(alpha)[0]):
-        notes.append("(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows, fewer\n"
-                     "    columns or tighter bounds would help.")
+        notes.append(
+            "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows,\n"
+            "    fewer columns or tighter bounds would help."
+        )
     if results.scale_clamped:
-        notes.append("The residual variance is not resolved by the noise; the sampling part of std err is an upper guess.")
+        notes.append(
+            "The residual variance is not resolved by the noise; the sampling part of std err is an upper guess."
+        )
     if warning:
         notes.append(f"{warning}. Do not publish this table as a private release.")
     return notes

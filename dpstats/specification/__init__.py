@@ -1,0 +1,1 @@
+"""Public in: what is known before a record is read."""

@@ -126,15 +126,13 @@ def _multiset(first: Degrees, second: Degrees, signs: Sequence[str]) -> tuple[tu
 
 
 def _numeric_parts(first: Block, second: Block, signs: Sequence[str]) -> frozenset[object]:
-    """The two factors of a product as they are rounded: monomial and vector symbols, signs left out."""
-    parts = [
-        (tuple((s, d) for s, d in block.degrees if s not in signs), block.vectors) for block in (first, second)
-    ]
+    """Return the two factors of a product as they are rounded: monomial and vector symbols, signs left out."""
+    parts = [(tuple((s, d) for s, d in block.degrees if s not in signs), block.vectors) for block in (first, second)]
     return frozenset(((parts[0], parts.count(parts[0])), (parts[1], parts.count(parts[1]))))
 
 
 def _compress(index: NDArray[np.intp], rounds_twice: bool) -> Atoms:
-    """Number the used slots 0, 1, ..., choose one pair for each (a square where there is one), add the count."""
+    """Return the used slots numbered 0, 1, ..., with one pair for each, a square where there is one."""
     rows, columns = np.triu_indices(len(index))
     order = np.argsort(rows != columns, kind="stable")
     rows, columns = rows[order], columns[order]

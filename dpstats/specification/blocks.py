@@ -57,7 +57,9 @@ class Block:
 
     def positions(self) -> NDArray[np.intp]:
         """Return the cell and vector column of each coded column, shape (n_columns, len(shape))."""
-        return np.array(list(itertools.product(*map(range, self.shape))), dtype=np.intp).reshape(self.n_columns, len(self.shape))
+        return np.array(list(itertools.product(*map(range, self.shape))), dtype=np.intp).reshape(
+            self.n_columns, len(self.shape)
+        )
 
 
 def make_block(

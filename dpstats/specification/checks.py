@@ -53,7 +53,9 @@ def check_coding(coding: Coding) -> Basis:
     size = np.maximum(np.abs(expected).max(axis=0), np.finfo(float).tiny)
     if (gap > MATCH * size).any():
         name = design.exog_names[int(np.argmax(gap / size))]
-        raise DesignError(f"column {name!r} of {design.formula!r} cannot be coded exactly; write the term in another way")
+        raise DesignError(
+            f"column {name!r} of {design.formula!r} cannot be coded exactly; write the term in another way"
+        )
     _require_rank(coding.contrast, coding)
     basis_q, basis_r = np.linalg.qr(coding.contrast.T)
     _require_rank((coded @ basis_q).T, coding, basis_r)

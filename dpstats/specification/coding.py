@@ -81,7 +81,9 @@ def code_design(design: Design, noise: NoiseKind) -> Coding:
     sizes |= {factor: n_codes(design.schema, factor) for column in design.columns for factor in column.weights}
     sign_symbols = [name for name, symbol in scalars.items() if symbol.sign]
     needed = [
-        make_block(degrees, dict(cell), dict(vectors), sizes, sign_symbols) for keys in coded for degrees, cell, vectors in keys
+        make_block(degrees, dict(cell), dict(vectors), sizes, sign_symbols)
+        for keys in coded
+        for degrees, cell, vectors in keys
     ]
     blocks = tuple(reduce(close(needed, sizes, sign_symbols)))
     response = make_block(((design.response.symbol.text, 1),), (), (), sizes, sign_symbols)
@@ -188,7 +190,9 @@ class _Columns:
             row[self.find(*key)] += coefficient
         return row
 
-    def find(self, degrees: Degrees, cell: tuple[tuple[str, int], ...], vectors: tuple[tuple[str, int], ...]) -> NDArray[np.intp]:
+    def find(
+        self, degrees: Degrees, cell: tuple[tuple[str, int], ...], vectors: tuple[tuple[str, int], ...]
+    ) -> NDArray[np.intp]:
         """Return the columns whose sum is one coded key; several where its block was dropped for a finer one."""
         start = 0
         wanted = dict(cell) | dict(vectors)
@@ -203,5 +207,3 @@ class _Columns:
                 return start + np.flatnonzero(keep)
             start += block.n_columns
         raise AssertionError("a coded column without a block")  # pragma: no cover - closure guarantees one
-
-

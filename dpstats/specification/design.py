@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpstats.errors import DesignError, FormulaError
 from dpstats.specification import polynomials
 from dpstats.specification.expressions import Factor, Numeric, Reading, Vector
-from dpstats.specification.formula import ParsedFormula, parse_formula, refuse_text_response
+from dpstats.specification.formula import ParsedFormula, numeric_response, parse_formula
 from dpstats.specification.grids import schema_frame
 from dpstats.specification.polynomials import ONE, Monomial, Polynomial, Symbol
 from dpstats.specification.schema import Categorical, Schema, TableFacts, check_table
@@ -112,12 +112,12 @@ def build_design(formula: str, schema: Schema, facts: TableFacts) -> Design:
         Whatever is wrong with formula or schema.
     """
     parsed = parse_formula(formula, schema, facts)
-    refuse_text_response(parsed.response, parsed.readings[parsed.response], schema)
+    outcome = numeric_response(parsed, schema)
     check_table(schema, facts, parsed.variables)
-    if not list(parsed.formula.rhs):
+    if not list(parsed.right_hand_side):
         raise FormulaError(f"{formula!r} has no terms on the right-hand side")
     used = Schema({name: schema[name] for name in parsed.variables})
-    response = scalar_symbol(_response_symbol(parsed), used)
+    response = scalar_symbol(_response_symbol(parsed.response, outcome), used)
     scalars, vectors = _bounded_symbols(parsed, used)
     specification = _learn_right_hand_side(parsed, used)
     columns = _merge_lone_products(_model_columns(parsed, specification, vectors, used))
@@ -129,17 +129,17 @@ def build_design(formula: str, schema: Schema, facts: TableFacts) -> Design:
     names = [column.name for column in columns]
     for name in names:
         if names.count(name) > 1:
-            raise DesignError(f"two columns of the model are called {name!r}; rename the column of data, or drop the intercept with '0 +'")
+            raise DesignError(
+                f"two columns of the model are called {name!r}; rename the column of data, or write '0 +'"
+            )
     return Design(formula, parsed.response, columns, response, scalars, vectors, parsed.variables, used, specification)
 
 
-def _response_symbol(parsed: ParsedFormula) -> Symbol:
+def _response_symbol(name: str, reading: Numeric) -> Symbol:
     """Return the response as one symbol, whatever its expression."""
-    reading = parsed.readings[parsed.response]
-    assert isinstance(reading, Numeric)
     found = list(polynomials.symbols(reading.polynomial))
     if not found:
-        raise FormulaError(f"{parsed.response!r} reads no column; the response must be a column of data")
+        raise FormulaError(f"{name!r} reads no column; the response must be a column of data")
     if reading.polynomial == polynomials.single(found[0]):
         return found[0]
     return _as_transform(reading.polynomial, reading.text)
@@ -160,10 +160,8 @@ def _bounded_symbols(parsed: ParsedFormula, schema: Schema) -> tuple[dict[str, S
 def _learn_right_hand_side(parsed: ParsedFormula, schema: Schema) -> Any:
     frame = schema_frame(schema, parsed.variables)
     try:
-        matrix = parsed.formula.rhs.get_model_matrix(
-            frame, context={}, output="numpy", na_action="ignore", cluster_by="numerical_factors"
-        )
-    except Exception as error:  # noqa: BLE001 - public rows only; formulaic raises many types
+        matrix = parsed.right_hand_side.get_model_matrix(frame, context={}, output="numpy", na_action="ignore")
+    except Exception as error:
         raise FormulaError(f"cannot build {parsed.text!r}: {str(error).splitlines()[0]}") from None
     return matrix.model_spec
 
@@ -173,16 +171,30 @@ def _model_columns(
 ) -> list[ModelColumn]:
     columns = []
     for structure in specification.structure:
-        products = []
-        for scoped in structure.scoped_terms:
-            encoded = [_encoded(f, parsed.readings[f.factor.expr], specification, vectors, schema) for f in scoped.factors]
-            for reversed_choice in itertools.product(*reversed(encoded)):
-                products.append(_product([ModelColumn("", "", polynomials.constant(scoped.scale), repr(scoped.scale), {}, ()), *reversed(reversed_choice)]))
+        products = [
+            product
+            for scoped in structure.scoped_terms
+            for product in _scoped_columns(scoped, parsed.readings, specification, vectors, schema)
+        ]
         columns += [
             ModelColumn(name, str(structure.term), part.polynomial, part.text, part.weights, part.vectors)
             for name, part in zip(structure.columns, products, strict=True)
         ]
     return columns
+
+
+def _scoped_columns(
+    scoped: Any,
+    readings: Mapping[str, Reading],
+    specification: Any,
+    vectors: Mapping[str, VectorSymbol],
+    schema: Schema,
+) -> Iterator[ModelColumn]:
+    """Yield the columns of one scoped term, the first factor varying fastest, as formulaic orders them."""
+    scale = ModelColumn("", "", polynomials.constant(scoped.scale), repr(scoped.scale), {}, ())
+    encoded = [_encoded(f, readings[f.factor.expr], specification, vectors, schema) for f in scoped.factors]
+    for choice in itertools.product(*reversed(encoded)):
+        yield _product([scale, *reversed(choice)])
 
 
 def _encoded(
@@ -194,7 +206,10 @@ def _encoded(
         return [ModelColumn("", "", reading.polynomial, reading.text, {}, ())]
     if isinstance(reading, Vector):
         first = 1 if scoped_factor.reduced else 0
-        return [ModelColumn("", "", one, "1", {}, ((reading.symbol, j),)) for j in range(first, vectors[reading.symbol.text].width)]
+        return [
+            ModelColumn("", "", one, "1", {}, ((reading.symbol, j),))
+            for j in range(first, vectors[reading.symbol.text].width)
+        ]
     matrix = _contrast_matrix(scoped_factor, reading, specification, schema)
     return [ModelColumn("", "", one, "1", {reading.column: matrix[:, j]}, ()) for j in range(matrix.shape[1])]
 

@@ -9,14 +9,38 @@ from typing import Any
 
 from formulaic import Formula
 from formulaic.errors import FormulaicError
-from formulaic.parser import DefaultFormulaParser
-from formulaic.parser.types import ASTNode, Token
+from formulaic.parser import DefaultFormulaParser, DefaultOperatorResolver
+from formulaic.parser.types import ASTNode, Operator, OrderedSet, Token
 
 from dpstats.errors import FormulaError, SchemaError
-from dpstats.specification.expressions import Reading, read_expression, read_name
+from dpstats.specification.expressions import Factor, Numeric, Reading, Vector, read_expression, read_name
 from dpstats.specification.schema import Categorical, Schema, TableFacts
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
+
+
+class _Operators(DefaultOperatorResolver):  # type: ignore[misc]
+    """formulaic's operators, with the terms of ``(a + b)**2`` in statsmodels' order: a, b, a:b."""
+
+    @property
+    def operators(self) -> list[Operator]:
+        return [
+            Operator(o.symbol, arity=2, precedence=o.precedence, associativity="right", to_terms=_power)
+            if o.symbol in {"**", "^"}
+            else o
+            for o in super().operators
+        ]
+
+
+def _power(terms: Any, exponent: Any) -> Any:
+    expressions = [factor.expr for term in exponent for factor in term.factors]
+    if len(expressions) != 1 or not expressions[0].isdigit() or int(expressions[0]) < 1:
+        raise FormulaError(f"the power in (...)**n must be a whole number from 1 on, not {':'.join(expressions)}")
+    found = products = list(dict.fromkeys(terms))
+    for _ in range(min(int(expressions[0]), len(found)) - 1):
+        products = list(dict.fromkeys(left * right for left in terms for right in products))
+        found = [*found, *products]
+    return OrderedSet(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +51,8 @@ class ParsedFormula:
     ----------
     text : str
         The formula as written.
-    formula : formulaic.Formula
-        Two-sided; the right-hand side's terms in the parser's order.
+    right_hand_side : formulaic.Formula
+        Terms in the order in which statsmodels prints them.
     response : str
         The response as a formula expression.
     readings : dict of str to Reading
@@ -38,7 +62,7 @@ class ParsedFormula:
     """
 
     text: str
-    formula: Any
+    right_hand_side: Any
     response: str
     readings: Mapping[str, Reading]
     variables: tuple[str, ...]
@@ -66,10 +90,11 @@ def parse_formula(text: str, schema: Schema, facts: TableFacts) -> ParsedFormula
     if not isinstance(text, str):
         raise FormulaError(f"formula must be a string such as 'y ~ x', not {type(text).__name__}")
     declared = [name for name in dict.fromkeys(facts.names) if name in schema]
-    parser = DefaultFormulaParser(feature_flags={"TWOSIDED"})
+    context = {"__formulaic_variables_available__": declared}
+    parser = DefaultFormulaParser(operator_resolver=_Operators(), feature_flags={"TWOSIDED"})
     try:
         tree = parser.get_ast(text, context={})
-        formula = Formula(text, _parser=parser, _context={"__formulaic_variables_available__": declared})
+        formula = Formula(text, _parser=parser, _ordering="none", _context=context)
     except (FormulaicError, SyntaxError, ValueError) as error:
         raise FormulaError(f"cannot parse {text!r}: {_ANSI.sub('', str(error)).splitlines()[0]}") from None
     if not (hasattr(formula, "lhs") and hasattr(formula, "rhs")):
@@ -86,15 +111,28 @@ def parse_formula(text: str, schema: Schema, facts: TableFacts) -> ParsedFormula
     for factor in _factors(formula.rhs):
         shared = response_columns & set(columns_of(readings[factor.expr]))
         if shared:
-            raise FormulaError(f"{text!r}: the response's column {sorted(shared)[0]!r} also stands on the right-hand side")
-    return ParsedFormula(text, formula, response, readings, tuple(variables))
+            raise FormulaError(f"{text!r}: the response's column {min(shared)!r} also stands on the right")
+    ordered = Formula(_in_printed_order(formula.rhs, readings), _ordering="none")
+    return ParsedFormula(text, ordered, response, readings, tuple(variables))
+
+
+def _in_printed_order(terms: Any, readings: Mapping[str, Reading]) -> list[Any]:
+    """Order terms as patsy does: by their numeric factors (none first, then by appearance), then by degree."""
+    buckets: dict[frozenset[str], list[Any]] = {frozenset(): []}
+    for term in terms:
+        literal = {f.expr for f in term.factors if f.eval_method.value == "literal"}
+        numeric = frozenset(
+            f.expr for f in term.factors if f.expr not in literal and not isinstance(readings[f.expr], Factor)
+        )
+        buckets.setdefault(numeric, []).append(term)
+    return [term for bucket in buckets.values() for term in sorted(bucket, key=lambda term: term.degree)]
 
 
 def columns_of(reading: Reading) -> tuple[str, ...]:
     """Return the raw columns that a factor reads."""
-    if hasattr(reading, "column"):
+    if isinstance(reading, Factor):
         return (reading.column,)
-    if hasattr(reading, "symbol"):
+    if isinstance(reading, Vector):
         return reading.symbol.variables
     found: dict[str, None] = {}
     for monomial in reading.polynomial:
@@ -113,7 +151,9 @@ def _factors(side: Any) -> Iterator[Any]:
 def _one_response(text: str, formula: Any) -> str:
     terms = list(formula.lhs)
     if len(terms) != 1 or len(terms[0].factors) != 1 or terms[0].factors[0].eval_method.value == "literal":
-        raise FormulaError(f"{text!r}: one response is needed on the left of '~', such as 'y' or 'np.log(y)'; use I(...) for arithmetic")
+        raise FormulaError(
+            f"{text!r}: write one response on the left of '~', such as 'y' or 'np.log(y)', with I(...) for arithmetic"
+        )
     return str(terms[0].factors[0].expr)
 
 
@@ -150,8 +190,8 @@ def require_declared(names: Sequence[str], schema: Schema, facts: TableFacts) ->
         if name not in schema:
             if facts.kinds[name] in {"text", "category"}:
                 raise SchemaError(
-                    f"column {name!r} has no declared levels; add levels={{{name!r}: ['...', '...']}} with all the levels "
-                    "that it can take"
+                    f"column {name!r} has no declared levels; add levels={{{name!r}: ['...', '...']}} with all the "
+                    "levels that it can take"
                 )
             raise SchemaError(
                 f"column {name!r} has no declared bounds; add bounds={{{name!r}: (lowest, highest)}} from public "
@@ -183,11 +223,22 @@ def _refuse_vanishing_powers(tree: Any) -> None:
     visit(tree, check)
 
 
-def refuse_text_response(response: str, reading: Reading, schema: Schema) -> None:
-    """Refuse a response that is a category; least squares needs numbers."""
-    if hasattr(reading, "column"):
+def numeric_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
+    """Return the response's reading; least squares needs one column of numbers.
+
+    Raises
+    ------
+    SchemaError, FormulaError
+        If the response is a category, or has several columns.
+    """
+    reading = parsed.readings[parsed.response]
+    if isinstance(reading, Factor):
         column = schema[reading.column]
-        kind = "text" if isinstance(column, Categorical) and isinstance(column.levels[0], str) else "a category"
-        raise SchemaError(f"dp_ols needs a numeric outcome; {response!r} is {kind}. Declare its bounds, or use a 0/1 column")
-    if hasattr(reading, "symbol"):
-        raise FormulaError(f"dp_ols needs one outcome; {response!r} has several columns")
+        text = isinstance(column, Categorical) and isinstance(column.levels[0], str)
+        raise SchemaError(
+            f"dp_ols needs a numeric outcome; {parsed.response!r} is {'text' if text else 'a category'}. Declare its "
+            "bounds, or use a 0/1 column"
+        )
+    if isinstance(reading, Vector):
+        raise FormulaError(f"dp_ols needs one outcome; {parsed.response!r} has several columns")
+    return reading

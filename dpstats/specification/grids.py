@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpstats.errors import SchemaError
 from dpstats.specification.schema import Categorical, Continuous, Schema
 
 SCHEMA_ROWS = 500
@@ -46,7 +46,8 @@ def _as_column(schema: Schema, name: str, array: NDArray[np.generic]) -> pd.Seri
 def n_codes(schema: Schema, name: str) -> int:
     """Return the number of levels of a categorical or binary column."""
     column = schema[name]
-    assert not isinstance(column, Continuous)
+    if isinstance(column, Continuous):
+        raise SchemaError(f"column {name!r} has bounds, not levels")
     return len(column.levels)
 
 
@@ -69,7 +70,9 @@ def factorial_frame(schema: Schema, names: Sequence[str]) -> pd.DataFrame:
     numeric = len(names) - len(coded)
     points = max(2, math.floor((FACTORIAL_ROWS / math.prod(coded)) ** (1 / numeric))) if numeric else 0
     axes = [
-        np.linspace(column.lower, column.upper, points) if isinstance(column, Continuous) else np.arange(len(column.levels))
+        np.linspace(column.lower, column.upper, points)
+        if isinstance(column, Continuous)
+        else np.arange(len(column.levels))
         for column in (schema[name] for name in names)
     ]
     mesh = np.meshgrid(*axes, indexing="ij")
@@ -78,7 +81,7 @@ def factorial_frame(schema: Schema, names: Sequence[str]) -> pd.DataFrame:
 
 def spread_frame(schema: Schema, names: Sequence[str], n: int) -> pd.DataFrame:
     """Return `n` public rows spread over all columns jointly: an additive recurrence, so nothing is random."""
-    steps = itertools.islice((math.sqrt(prime) for prime in _primes()), len(names))
+    steps = np.sqrt(first_primes(len(names)))
     values: dict[str, NDArray[np.generic]] = {}
     for name, step in zip(names, steps, strict=True):
         uniform = np.modf((np.arange(1, n + 1) + 0.5) * step)[0]
@@ -90,12 +93,12 @@ def spread_frame(schema: Schema, names: Sequence[str], n: int) -> pd.DataFrame:
     return as_frame(schema, values)
 
 
-def _primes() -> itertools.chain[int]:
-    def sieve() -> itertools.chain[int]:
-        found: list[int] = []
-        for candidate in itertools.count(2):
-            if all(candidate % prime for prime in found):
-                found.append(candidate)
-                yield candidate  # type: ignore[misc]
-
-    return sieve()
+def first_primes(count: int) -> list[int]:
+    """Return the first primes; their square roots are steps without common periods."""
+    found: list[int] = []
+    candidate = 2
+    while len(found) < count:
+        if all(candidate % prime for prime in found):
+            found.append(candidate)
+        candidate += 1
+    return found

@@ -59,7 +59,7 @@ def _is_masked(values: Any) -> bool:
 def _to_number(value: Any) -> float:
     try:
         return float(value)
-    except Exception:  # noqa: BLE001 - whatever a private cell does, it counts as missing
+    except Exception:
         return np.nan
 
 
@@ -69,7 +69,8 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
     if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
         categorical = pd.Categorical(values)
         table = np.array([*(_to_code(c, known) for c in categorical.categories.tolist()), -1], dtype=np.int64)
-        return table[categorical.codes]
+        codes: NDArray[np.int64] = table[categorical.codes]
+        return codes
     if isinstance(getattr(values, "dtype", None), pd.StringDtype):
         return np.asarray(pd.Index(levels, dtype=object).get_indexer(np.asarray(values, dtype=object)), dtype=np.int64)
     array = np.asarray(values)
@@ -84,7 +85,7 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
 def _to_code(value: Any, known: Mapping[Hashable, int]) -> int:
     try:
         return known.get(value, -1)
-    except Exception:  # noqa: BLE001 - an unhashable private cell is no declared level
+    except Exception:
         return -1
 
 
@@ -187,9 +188,9 @@ class RowMap:
     def _vector(self, name: str, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         symbol = self.coding.design.vectors[name]
         raw = symbol.evaluate(frame)
-        finite = np.isfinite(raw).all(axis=1)
+        finite: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(raw), axis=1)
         radius = symbol.radius_l1 if self.coding.noise == "laplace" else symbol.radius_l2
-        return np.where(finite[:, None], raw, 0.0) / radius, finite
+        return np.clip(np.where(finite[:, None], raw, 0.0) / radius, -1.0, 1.0), finite
 
 
 def _code_scalar(raw: NDArray[np.float64], symbol: ScalarSymbol | None) -> NDArray[np.float64]:

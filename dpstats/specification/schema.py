@@ -127,7 +127,9 @@ class Binary:
 
     def __post_init__(self) -> None:
         if tuple(self.levels) != (0, 1):
-            raise SchemaError(f"Binary stands for 0/1 or False/True; declare Categorical({list(self.levels)!r}) instead")
+            raise SchemaError(
+                f"Binary stands for 0/1 or False/True; declare Categorical({list(self.levels)!r}) instead"
+            )
 
 
 Column = Continuous | Categorical | Binary
@@ -205,7 +207,9 @@ def _mapping(argument: str, value: Any) -> Mapping[str, Any]:
 
 def _continuous(name: str, pair: Any) -> Continuous:
     if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
-        raise SchemaError(f"bounds of {name!r}: write a pair such as (0, 100); for a category use levels={{{name!r}: [...]}}")
+        raise SchemaError(
+            f"bounds of {name!r}: write a pair such as (0, 100); for a category use levels={{{name!r}: [...]}}"
+        )
     if any(isinstance(end, str) for end in pair):
         raise SchemaError(
             f"bounds of {name!r}: the ends must be numbers, not text; for a category use levels={{{name!r}: [...]}}, "
@@ -258,7 +262,9 @@ def check_table(schema: Schema, facts: TableFacts, used: Sequence[str]) -> None:
     for name in used:
         kind, column = facts.kinds[name], schema[name]
         if kind == "datetime":
-            raise SchemaError(f"column {name!r} is a datetime; turn it into a number first, such as days since a fixed day")
+            raise SchemaError(
+                f"column {name!r} is a datetime; turn it into a number first, such as days since a fixed day"
+            )
         if kind == "other":
             raise SchemaError(f"column {name!r} has a dtype that dpstats cannot read; turn it into numbers or text")
         if isinstance(column, Continuous | Binary) and kind == "text":

@@ -24,8 +24,8 @@ Free squares, L2 only (Theorem 3): squares of single numeric columns may carry e
 
 Free count (Theorem 4): the count of complete rows may carry extra precision Rf2^2 / 2 (L2) or weight
 S_F^2 / 2 + S_F S_N (L1).
-    Two complete rows leave it unchanged. Against an incomplete row the total is at most (S_F + S_N)^2 / 2 plus the extra
-    weight in L1, R2^2 / 2 + (R2 + Rf2)(R2 - Rf2) / 2 + Rf2^2 / 2 in L2: the same bounds.
+    Two complete rows leave it unchanged. Against an incomplete row the total is at most (S_F + S_N)^2 / 2 plus the
+    extra weight in L1, R2^2 / 2 + (R2 + Rf2)(R2 - Rf2) / 2 + Rf2^2 / 2 in L2: the same bounds.
 
 Aliases (Theorem 6): releasing one statistic with the sum of its weights has the same weighted change.
 
@@ -66,10 +66,12 @@ def lattice_radius(n_columns: int, bits: int, noise: NoiseKind) -> int:
     Rounding moves an entry by at most 1/2, hence an L1 norm by d/2 and an L2 norm by sqrt(d)/2.
     """
     slack = n_columns / 2 if noise == "laplace" else math.sqrt(n_columns) / 2
-    return math.ceil(2**bits + slack) + 1
+    return math.ceil(2.0**bits + slack) + 1
 
 
-def row_norms(blocks: Sequence[Block], weights: NDArray[np.float64], noise: NoiseKind, bits: int | None = None) -> Norms:
+def row_norms(
+    blocks: Sequence[Block], weights: NDArray[np.float64], noise: NoiseKind, bits: int | None = None
+) -> Norms:
     """Return S_F, S_N, R2 and Rf2 for block weights; with the lattice's radii of vector blocks if `bits` is given."""
     s_f = s_n = r2 = rf2 = 0.0
     for block, s in zip(blocks, weights, strict=True):
@@ -124,7 +126,8 @@ def atom_weights(
     pair = s[rows] * s[columns] * np.where(rows == columns, 0.5, 1.0)
     index = atoms.index[rows, columns]
     kept = index != STRUCTURAL_ZERO
-    total = np.bincount(index[kept], weights=pair[kept], minlength=atoms.n_atoms)
+    total = np.zeros(atoms.n_atoms)
+    np.add.at(total, index[kept], pair[kept])
     if noise == "laplace":
         total[atoms.count] += norms.s_f**2 / 2 + norms.s_f * norms.s_n
         return total

@@ -56,7 +56,7 @@ def learn(symbol: Symbol, schema: Schema) -> Evaluator:
             columns = Formula(f"0 + {text}").get_model_matrix(
                 frame, context={}, output="numpy", na_action="ignore", ensure_full_rank=False
             )
-        except Exception as error:  # noqa: BLE001 - public rows only; formulaic raises many types
+        except Exception as error:
             raise FormulaError(f"cannot evaluate {symbol.text!r}: {str(error).splitlines()[0]}") from None
     evaluate = Evaluator(columns.model_spec)
     third = np.arange(0, len(frame), 3)
@@ -141,7 +141,9 @@ def scalar_symbol(symbol: Symbol, schema: Schema) -> ScalarSymbol:
         raise FormulaError(f"{symbol.text!r} has {values.shape[1]} columns where one is expected")
     lower, upper = float(values.min()), float(values.max())
     if not lower < upper:
-        raise DesignError(f"{symbol.text!r} is constant on the declared range ({describe(symbol.variables, schema)}); drop the term")
+        raise DesignError(
+            f"{symbol.text!r} is constant on the declared range ({describe(symbol.variables, schema)}); drop the term"
+        )
     if symbol.form == "boolean":
         return ScalarSymbol(symbol, 0.0, 1.0, sign=True, evaluate=evaluate)
     margin = WIDENING * (upper - lower)
@@ -191,7 +193,7 @@ def _finite_on_grid(symbol: Symbol, evaluate: Evaluator, schema: Schema) -> NDAr
         )
     if np.abs(values).max() > 1e150:
         raise DesignError(
-            f"{symbol.text} reaches {np.abs(values).max():.1e} on the declared range ({describe(symbol.variables, schema)}); "
-            "give tighter bounds"
+            f"{symbol.text} reaches {np.abs(values).max():.1e} on the declared range "
+            f"({describe(symbol.variables, schema)}); give tighter bounds"
         )
     return values
