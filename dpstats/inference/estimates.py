@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.inference.moments import NoisyMoments
+from dpstats.specification.coding import Coding
 
 SINGULAR = 1e-8
 SMALLEST = 1e-30
@@ -53,6 +54,13 @@ class ModelSpace:
     def offset(self) -> float:
         """O = mid / half."""
         return self.mid / self.half
+
+
+def model_space(coding: Coding, has_constant: bool) -> ModelSpace:
+    """Return the orthonormal basis of a coding's model columns."""
+    q, r = np.linalg.qr(coding.contrast.T)
+    response = coding.design.response
+    return ModelSpace(q, r, coding.constant, has_constant, response.mid, response.half)
 
 
 @dataclass(frozen=True, slots=True)

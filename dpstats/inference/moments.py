@@ -31,7 +31,7 @@ class NoisyMoments:
     values: NDArray[np.float64]
     variances: NDArray[np.float64]
     law: Literal["laplace", "gaussian"]
-    index: NDArray[np.intp]
+    index: NDArray[np.int32]
     count: int
 
     @property

@@ -24,7 +24,7 @@ from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource, NoNoise, gaussian_scale, laplace_scale
 from dpstats.release.release import NoisePlan, release_integers
 from dpstats.specification.atoms import Atoms, build_atoms
-from dpstats.specification.checks import Basis, check_coding
+from dpstats.specification.checks import check_coding
 from dpstats.specification.coding import Coding, code_design
 from dpstats.specification.design import Design
 from dpstats.specification.rowmap import RowMap
@@ -50,8 +50,8 @@ class MomentPlan:
     ----------
     coding : Coding
         Coded columns.
-    basis : Basis
-        Orthonormal basis of the model's columns.
+    has_constant : bool
+        True if the constant lies in the span of the model's columns.
     atoms : Atoms
         Released sums.
     block_weights : ndarray
@@ -71,7 +71,7 @@ class MomentPlan:
     """
 
     coding: Coding
-    basis: Basis
+    has_constant: bool
     atoms: Atoms
     block_weights: NDArray[np.float64]
     weights: NDArray[np.float64]
@@ -112,7 +112,7 @@ def plan_moments(design: Design, budget: Budget, n_rows: int) -> MomentPlan:
 
 def _plan(design: Design, kind: NoiseKind, budget: Budget, n_rows: int) -> MomentPlan:
     coding = code_design(design, kind)
-    basis = check_coding(coding)
+    has_constant = check_coding(coding)
     blocks = coding.all_blocks
     signs = [name for name, symbol in design.scalars.items() if symbol.sign] + list(coding.signs)
     atoms = build_atoms(blocks, signs)
@@ -129,7 +129,7 @@ def _plan(design: Design, kind: NoiseKind, budget: Budget, n_rows: int) -> Momen
     variances = (2 * scales**2 if kind == "laplace" else scales**2) / lattice**2
     return MomentPlan(
         coding,
-        basis,
+        has_constant,
         atoms,
         block_weights,
         weights,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.errors import OptionError, SchemaError
-from dpstats.inference.estimates import ModelSpace
-from dpstats.mechanisms.ssp import MomentPlan, cost_of, plan_moments, release_moments
+from dpstats.mechanisms.ssp import cost_of, plan_moments, release_moments
 from dpstats.privacy.notions import budget_of
 from dpstats.records.source import as_source
 from dpstats.release.noise import NoiseSource, RealNoise, SimulatedNoise
@@ -89,6 +88,7 @@ def dp_ols(
     if mechanism not in MECHANISMS:
         raise OptionError(f"mechanism must be one of {', '.join(map(repr, MECHANISMS))}, not {mechanism!r}")
     source = as_source(data)
+    del data  # a traceback that shows local variables shows no record
     facts = source.facts
     design = build_design(formula, _public_schema(schema, bounds, levels, facts), facts)
     plan = plan_moments(design, budget, facts.n_rows)
@@ -96,7 +96,7 @@ def dp_ols(
     return DPResults(
         model=ModelInfo(formula, design.endog_name, design.exog_names),
         coding=plan.coding,
-        space=_model_space(plan),
+        has_constant=plan.has_constant,
         moments=moments,
         mechanism=f"ssp, {plan.noise.kind.capitalize()}",
         privacy=cost_of(plan, budget, noise),
@@ -117,10 +117,3 @@ def _public_schema(schema: Any, bounds: Any, levels: Any, facts: TableFacts) -> 
         raise SchemaError(f"schema must be a dpstats.Schema, not {type(schema).__name__}")
     declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
     return complete_schema(declared, facts)
-
-
-def _model_space(plan: MomentPlan) -> ModelSpace:
-    response = plan.coding.design.response
-    return ModelSpace(
-        plan.basis.q, plan.basis.r, plan.coding.constant, plan.basis.has_constant, response.mid, response.half
-    )

@@ -33,7 +33,9 @@ def lattice_rows(partition: Partition, row_map: RowMap, bits: int) -> tuple[NDAr
         PRIVATE, number of complete rows.
     """
     coded = row_map.code(partition.columns, partition.n_rows)
-    rows = np.rint(coded.columns * 2.0**bits)
+    rows = coded.columns
+    rows *= 2.0**bits
+    np.rint(rows, out=rows)
     guard_vectors(rows, row_map.blocks, bits, row_map.coding.noise)
     rows[~coded.complete] = 0.0
     return rows, int(coded.complete.sum())

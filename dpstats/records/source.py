@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -49,9 +49,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FrameSource:
-    """A pandas DataFrame (zone: PRIVATE)."""
+    """A pandas DataFrame (zone: PRIVATE), read in partitions of `partition_rows` rows."""
 
     frame: pd.DataFrame
+    partition_rows: int = PARTITION_ROWS
 
     def __repr__(self) -> str:
         return f"FrameSource(shape={self.frame.shape})"
@@ -66,10 +67,12 @@ class FrameSource:
     def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
         """Apply `function` to consecutive row blocks, so that memory does not grow with the table's length."""
         positions = {str(name): i for i, name in enumerate(self.frame.columns)}
-        columns = {name: self.frame.iloc[:, positions[name]].array for name in names}
+        n_rows = len(self.frame)
+        columns = {name: _values(self.frame.iloc[:, positions[name]]) for name in names}
+        step = self.partition_rows
         parts = (
-            Partition({name: array[start : start + PARTITION_ROWS] for name, array in columns.items()}, n_rows)
-            for start, n_rows in _blocks(len(self.frame))
+            Partition({name: array[start : start + step] for name, array in columns.items()}, min(step, n_rows - start))
+            for start in range(0, n_rows, step)
         )
         total = function(next(parts))
         for part in parts:
@@ -77,9 +80,9 @@ class FrameSource:
         return total
 
 
-def _blocks(n_rows: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, n_rows, PARTITION_ROWS):
-        yield start, min(PARTITION_ROWS, n_rows - start)
+def _values(column: pd.Series) -> Any:
+    """Return a column's array without copying it."""
+    return column.array if isinstance(column.dtype, pd.api.extensions.ExtensionDtype) else column.to_numpy()
 
 
 def _kind(dtype: Any) -> str:

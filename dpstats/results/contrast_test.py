@@ -72,7 +72,9 @@ class ContrastTest:
         """Return the tests as a table with statsmodels' column names."""
         from statsmodels.iolib.summary import summary_params_frame
 
-        return summary_params_frame(self._parts(alpha), xname=list(xname or self.c_names), alpha=alpha, use_t=False)
+        return summary_params_frame(
+            self._parts(alpha), yname="constraints", xname=list(xname or self.c_names), alpha=alpha, use_t=False
+        )
 
     def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> Any:
         """Return the tests as a printable statsmodels table."""
@@ -80,7 +82,12 @@ class ContrastTest:
 
         heading = "Test for Constraints" if title is None else title or None
         return summary_params(
-            self._parts(alpha), xname=list(xname or self.c_names), alpha=alpha, use_t=False, title=heading
+            self._parts(alpha),
+            yname="constraints",
+            xname=list(xname or self.c_names),
+            alpha=alpha,
+            use_t=False,
+            title=heading,
         )
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpstats.errors import NotReleasedError
-from dpstats.inference.estimates import LeastSquares, ModelSpace, RSquared, fit_least_squares, r_squared
+from dpstats.inference.estimates import LeastSquares, ModelSpace, RSquared, fit_least_squares, model_space, r_squared
 from dpstats.inference.moment_test import Contrast, contrasts
 from dpstats.inference.moments import NoisyMoments
 from dpstats.privacy.cost import PrivacyCost
@@ -76,7 +76,7 @@ class DPResults:
         self,
         model: ModelInfo,
         coding: Coding,
-        space: ModelSpace,
+        has_constant: bool,
         moments: NoisyMoments,
         mechanism: str,
         privacy: PrivacyCost,
@@ -87,10 +87,14 @@ class DPResults:
         self.privacy = privacy
         self.declared = declared
         self._coding = coding
-        self._space = space
+        self._has_constant = has_constant
         self._moments = moments
 
     # -- what was fitted ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _space(self) -> ModelSpace:
+        return model_space(self._coding, self._has_constant)
 
     @cached_property
     def _fit(self) -> LeastSquares:
@@ -281,6 +285,11 @@ class DPResults:
     def __repr__(self) -> str:
         state = "" if self.privacy.is_private else ", NOT PRIVATE"
         return f"<DPResults: {self.model.formula!r}, {self.privacy.budget}{state}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle what was released, not what is computed from it."""
+        computed = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in computed}
 
     def __getattr__(self, name: str) -> Any:
         if name in NOT_RELEASED:

@@ -34,7 +34,7 @@ class Atoms:
         True if some atom is shared by different numeric products, which round differently on the lattice.
     """
 
-    index: NDArray[np.intp]
+    index: NDArray[np.int32]
     left: NDArray[np.intp]
     right: NDArray[np.intp]
     count: int
@@ -142,7 +142,7 @@ def _compress(index: NDArray[np.intp], rounds_twice: bool) -> Atoms:
     lookup = np.full(max(int(index.max()) + 2, 1), STRUCTURAL_ZERO, dtype=np.intp)
     lookup[used] = np.arange(len(used))
     left, right = rows[kept][first], columns[kept][first]
-    return Atoms(lookup[index], left, right, STRUCTURAL_ZERO, rounds_twice)
+    return Atoms(lookup[index].astype(np.int32), left, right, STRUCTURAL_ZERO, rounds_twice)
 
 
 def _with_count(atoms: Atoms, blocks: Sequence[Block]) -> Atoms:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -17,27 +15,13 @@ MATCH = 1e-12
 RANK = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """An orthonormal basis of the model's columns in coded space: L' = Q R (zone: public).
-
-    Attributes
-    ----------
-    q : ndarray
-        Q, shape (D_x, q), orthonormal columns.
-    r : ndarray
-        R, shape (q, q), upper triangular: a coefficient vector beta of the model columns is gamma = R beta.
-    has_constant : bool
-        True if the constant lies in the span of the model columns.
-    """
-
-    q: NDArray[np.float64]
-    r: NDArray[np.float64]
-    has_constant: bool
-
-
-def check_coding(coding: Coding) -> Basis:
+def check_coding(coding: Coding) -> bool:
     """Compare L Z with formulaic's model matrix and judge the rank, on public rows.
+
+    Returns
+    -------
+    bool
+        True if the constant lies in the span of the model columns.
 
     Raises
     ------
@@ -59,7 +43,7 @@ def check_coding(coding: Coding) -> Basis:
     _require_rank(coding.contrast, coding)
     basis_q, basis_r = np.linalg.qr(coding.contrast.T)
     _require_rank((coded @ basis_q).T, coding, basis_r)
-    return Basis(basis_q, basis_r, _spans_constant(coded @ basis_q))
+    return _spans_constant(coded @ basis_q)
 
 
 def _as_columns(frame: pd.DataFrame) -> dict[str, pd.Series]:

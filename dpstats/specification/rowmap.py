@@ -6,6 +6,7 @@ holds, the outcome is a coded row or an incomplete one: nothing here raises or w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,15 +46,17 @@ def to_numbers(values: Any) -> NDArray[np.float64]:
     """Read a column as float64; what is no number becomes nan."""
     if isinstance(values, pd.Categorical) or isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
         values = np.asarray(values, dtype=object)
-    array = values.to_numpy(dtype=np.float64, na_value=np.nan) if _is_masked(values) else np.asarray(values)
+    if isinstance(getattr(values, "dtype", None), pd.api.extensions.ExtensionDtype) and _is_nullable(values.dtype):
+        values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    array = np.asarray(values)
     if array.dtype.kind in "fiub":
         return np.ascontiguousarray(array, dtype=np.float64)
     return np.array([_to_number(value) for value in array.tolist()], dtype=np.float64)
 
 
-def _is_masked(values: Any) -> bool:
-    dtype = getattr(values, "dtype", None)
-    return isinstance(dtype, pd.api.extensions.ExtensionDtype) and bool(getattr(dtype, "_is_numeric", False))
+def _is_nullable(dtype: Any) -> bool:
+    """Tell whether a pandas dtype holds numbers or bools, perhaps with a missing-value mask."""
+    return dtype.kind in "fiub" and not isinstance(dtype, pd.CategoricalDtype)
 
 
 def _to_number(value: Any) -> float:
@@ -145,6 +148,12 @@ class RowMap:
         """Blocks that are coded, in order."""
         return self.coding.all_blocks if self.with_response else self.coding.blocks
 
+    @property
+    def _evaluates(self) -> bool:
+        """True if any symbol is more than a raw column."""
+        design = self.coding.design
+        return bool(design.vectors) or any(symbol.evaluate is not None for symbol in design.scalars.values())
+
     def code(self, columns: Mapping[str, Any], n_rows: int) -> CodedRows:
         """Code one block of rows.
 
@@ -157,7 +166,7 @@ class RowMap:
         """
         design = self.coding.design
         values, complete = coerce(design.schema, {name: columns[name] for name in self.variables}, n_rows)
-        frame = as_frame(design.schema, values)
+        frame = as_frame(design.schema, values) if self._evaluates else pd.DataFrame()
         scalars: dict[str, NDArray[np.float64]] = {}
         for name in {symbol for block in self.blocks for symbol, _ in block.degrees}:
             scalars[name], finite = self._scalar(name, values, frame)
@@ -196,8 +205,10 @@ class RowMap:
 def _code_scalar(raw: NDArray[np.float64], symbol: ScalarSymbol | None) -> NDArray[np.float64]:
     if symbol is None or symbol.sign:
         return np.where(raw > 0.5, 1.0, -1.0)
-    clipped = np.clip(raw, symbol.lower, symbol.upper)
-    return np.clip((clipped - symbol.mid) / symbol.half, -1.0, 1.0)
+    coded = np.clip(raw, symbol.lower, symbol.upper)
+    coded -= symbol.mid
+    coded /= symbol.half
+    return np.clip(coded, -1.0, 1.0, out=coded)
 
 
 def _fill(
@@ -208,9 +219,8 @@ def _fill(
     vectors: Mapping[str, NDArray[np.float64]],
 ) -> None:
     """Write the columns of one block: monomial x cell indicator x vector column, in fixed order."""
-    monomial = np.ones(len(target))
-    for symbol, degree in block.degrees:
-        monomial = monomial * _chebyshev(scalars[symbol], degree)
+    powers = [_chebyshev(scalars[symbol], degree) for symbol, degree in block.degrees]
+    monomial = functools.reduce(np.multiply, powers) if powers else np.ones(len(target))
     if block.is_single:
         target[:, 0] = monomial
         return
@@ -225,6 +235,8 @@ def _fill(
 
 def _chebyshev(z: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
     """T_degree(z), clipped to [-1, 1] against rounding."""
+    if degree == 1:
+        return z
     previous, current = np.ones_like(z), z
     for _ in range(degree - 1):
         previous, current = current, 2 * z * current - previous

@@ -87,9 +87,10 @@ class Categorical:
     ('low', 'mid', 'high')
     """
 
-    levels: tuple[Hashable, ...]
+    levels: Sequence[Hashable]
 
-    def __init__(self, levels: Sequence[Hashable]) -> None:
+    def __post_init__(self) -> None:
+        levels = self.levels
         if isinstance(levels, str | bytes) or not isinstance(levels, Sequence | np.ndarray):
             raise SchemaError(f"levels must be a list such as ['a', 'b'], not {levels!r}")
         plain = tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
