@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from dpstats.errors import BudgetError
 from dpstats.inference.moments import NoisyMoments
 from dpstats.privacy.cost import PrivacyCost
-from dpstats.privacy.notions import Budget, noise_mu
+from dpstats.privacy.notions import Budget, gaussian_delta, noise_mu
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import Source
-from dpstats.release.noise import NoiseSource, NoNoise, gaussian_scale, laplace_scale
+from dpstats.release.noise import TRANSFER_VARIANCE, NoiseSource, gaussian_scale, laplace_scale
 from dpstats.release.release import NoisePlan, release_integers
 from dpstats.specification.atoms import Atoms, build_atoms
 from dpstats.specification.checks import check_coding
@@ -66,6 +66,8 @@ class MomentPlan:
         Scales in units of 2**(-2 bits).
     variances : ndarray
         Noise variance per atom in coded units, shape (K,); 0 without noise.
+    budget : Budget
+        What was asked for.
     spent : Budget
         Recomputed from the scales.
     """
@@ -79,6 +81,7 @@ class MomentPlan:
     sensitivity: float
     noise: NoisePlan
     variances: NDArray[np.float64]
+    budget: Budget
     spent: Budget
 
 
@@ -137,6 +140,7 @@ def _plan(design: Design, kind: NoiseKind, budget: Budget, n_rows: int) -> Momen
         sensitivity,
         NoisePlan(kind, scales, reach),
         variances if budget.is_private else np.zeros_like(variances),
+        budget,
         spent_by(kind, scales, weights, sensitivity * lattice, budget),
     )
 
@@ -194,8 +198,9 @@ def spent_by(
 
     Notes
     -----
-    Laplace: sum |D_k| / t_k <= max_k 1/(t_k w_k) * sum w_k |D_k|. Gaussian: the same with squares; mu is computed with
-    s_k^2 - 9 (transfer rule), rho with s_k^2.
+    Laplace: sum |D_k| / t_k <= max_k 1/(t_k w_k) * sum w_k |D_k|. Gaussian: the same with squares, for rho with s_k^2
+    (the discrete Gaussian's exact zCDP), for (epsilon, delta) with s_k^2 - 9 (the transfer rule) and the delta of the
+    resulting mu at the budget's epsilon.
     """
     if not budget.is_private:
         return budget
@@ -203,7 +208,8 @@ def spent_by(
         return Budget(epsilon=reach * float((1 / (scales * weights)).max()))
     if budget.rho is not None:
         return Budget(rho=reach**2 * float((1 / (scales**2 * weights)).max()) / 2)
-    return budget
+    mu = reach * math.sqrt(float((1 / ((scales**2 - TRANSFER_VARIANCE) * weights)).max()))
+    return Budget(epsilon=budget.epsilon, delta=gaussian_delta(budget.epsilon or 0.0, mu))
 
 
 def forecast_variance(plan: MomentPlan) -> float:
@@ -229,13 +235,13 @@ def release_moments(plan: MomentPlan, source: Source, noise: NoiseSource) -> Noi
     source : Source
         The table; read only here.
     noise : NoiseSource
-        Real or simulated noise.
+        Real or simulated noise, or none for an infinite budget.
     """
     row_map = RowMap(plan.coding)
     released = release_integers(
         lambda: sum_atoms(source, row_map, plan.atoms, plan.bits),
         plan.noise,
-        noise if plan.variances.any() else NoNoise(),
+        noise,
     )
     return NoisyMoments(
         values=released.astype(np.float64) / 4.0**plan.bits,
@@ -246,13 +252,6 @@ def release_moments(plan: MomentPlan, source: Source, noise: NoiseSource) -> Noi
     )
 
 
-def cost_of(plan: MomentPlan, budget: Budget, noise: NoiseSource) -> PrivacyCost:
+def cost_of(plan: MomentPlan, noise: NoiseSource) -> PrivacyCost:
     """Return what a release by this plan spends."""
-    additive = plan.spent.epsilon if plan.noise.kind == "laplace" else _gaussian_rho(plan)
-    label = noise.label if budget.is_private else "none"
-    return PrivacyCost(budget, plan.spent, {"second moments": math.inf if additive is None else additive}, noise=label)
-
-
-def _gaussian_rho(plan: MomentPlan) -> float:
-    reach = plan.sensitivity * 4.0**plan.bits
-    return reach**2 * float((1 / (plan.noise.scales**2 * plan.weights)).max()) / 2
+    return PrivacyCost(plan.budget, plan.spent, {"second moments": plan.spent}, noise=noise.label)

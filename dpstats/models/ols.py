@@ -9,9 +9,9 @@ import numpy as np
 
 from dpstats.errors import OptionError, SchemaError
 from dpstats.mechanisms.ssp import cost_of, plan_moments, release_moments
-from dpstats.privacy.notions import budget_of
+from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.source import as_source
-from dpstats.release.noise import NoiseSource, RealNoise, SimulatedNoise
+from dpstats.release.noise import NoiseSource, NoNoise, RealNoise, SimulatedNoise
 from dpstats.results.model_info import ModelInfo
 from dpstats.results.results import DPResults
 from dpstats.specification.design import build_design
@@ -84,7 +84,7 @@ def dp_ols(
     ['Intercept', 'C(sex)[T.Male]', 'age']
     """
     budget = budget_of(epsilon, delta, rho)
-    noise = _noise_source(rng)
+    noise = _noise_source(rng, budget)
     if mechanism not in MECHANISMS:
         raise OptionError(f"mechanism must be one of {', '.join(map(repr, MECHANISMS))}, not {mechanism!r}")
     source = as_source(data)
@@ -99,17 +99,17 @@ def dp_ols(
         has_constant=plan.has_constant,
         moments=moments,
         mechanism=f"ssp, {plan.noise.kind.capitalize()}",
-        privacy=cost_of(plan, budget, noise),
+        privacy=cost_of(plan, noise),
         declared="declared",
     )
 
 
-def _noise_source(rng: Any) -> NoiseSource:
-    if rng is None:
-        return RealNoise()
-    if not isinstance(rng, np.random.Generator):
+def _noise_source(rng: Any, budget: Budget) -> NoiseSource:
+    if rng is not None and not isinstance(rng, np.random.Generator):
         raise OptionError(f"rng must be a numpy Generator, as in numpy.random.default_rng(1), not {rng!r}")
-    return SimulatedNoise(rng)
+    if not budget.is_private:
+        return NoNoise()
+    return RealNoise() if rng is None else SimulatedNoise(rng)
 
 
 def _public_schema(schema: Any, bounds: Any, levels: Any, facts: TableFacts) -> Schema:

@@ -16,13 +16,12 @@ class PrivacyCost:
     Attributes
     ----------
     budget : Budget
-        What was asked for; the spend never exceeds it.
+        What was asked for.
     spent : Budget
-        Recomputed from the noise scales that were used. An (epsilon, delta) budget that was spent on Laplace noise
-        has no delta here.
-    parts : dict of str to float
-        The spend of each released group of statistics, in the notion's additive unit: epsilon for Laplace noise,
-        rho = mu^2 / 2 for Gaussian noise.
+        Recomputed from the noise scales that were used, never above `budget`. An (epsilon, delta) budget that was
+        spent on Laplace noise has no delta here.
+    parts : dict of str to Budget
+        The spend of each released group of statistics.
     protection : Protection
         Neighbouring relation and privacy unit.
     noise : {"real", "simulated", "none"}
@@ -31,7 +30,7 @@ class PrivacyCost:
 
     budget: Budget
     spent: Budget
-    parts: dict[str, float]
+    parts: dict[str, Budget]
     protection: Protection = field(default_factory=Protection)
     noise: Literal["real", "simulated", "none"] = "real"
 

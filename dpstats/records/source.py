@@ -131,7 +131,9 @@ def as_source(data: Any) -> Source:
 def _frame_from_arrays(data: Mapping[Any, Any]) -> pd.DataFrame:
     series = {}
     for name, values in data.items():
-        array = values if isinstance(values, pd.Series | pd.api.extensions.ExtensionArray) else np.asarray(values)
+        if isinstance(values, list | tuple):  # no dtype is inferred, since that would depend on the values
+            values = pd.Series(values, dtype=object)
+        array = values if hasattr(values, "dtype") else np.asarray(values)
         if array.ndim != 1:
             raise DataError(f"column {name!r} of data must be one-dimensional, not of shape {array.shape}")
         series[name] = pd.Series(array).reset_index(drop=True)
