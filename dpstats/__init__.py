@@ -7,17 +7,24 @@ from dpstats.errors import (
     DesignError,
     DPStatsError,
     FormulaError,
+    InfeasibleError,
     NotReleasedError,
     OptionError,
     SchemaError,
 )
-from dpstats.models.ols import dp_ols
+from dpstats.mechanisms.options import HC0, HC1, SSP
+from dpstats.models.ols import dp_moments, dp_ols
+from dpstats.planning import Plan, plan
+from dpstats.results.release import MomentRelease, fit_many, load_release
 from dpstats.results.results import DPResults
 from dpstats.specification.schema import Binary, Categorical, Continuous, Schema
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "HC0",
+    "HC1",
+    "SSP",
     "Binary",
     "BudgetError",
     "Categorical",
@@ -27,10 +34,17 @@ __all__ = [
     "DataError",
     "DesignError",
     "FormulaError",
+    "InfeasibleError",
+    "MomentRelease",
     "NotReleasedError",
     "OptionError",
+    "Plan",
     "Schema",
     "SchemaError",
     "datasets",
+    "dp_moments",
     "dp_ols",
+    "fit_many",
+    "load_release",
+    "plan",
 ]

@@ -30,6 +30,10 @@ class BudgetError(DPStatsError, ValueError):
     """The privacy budget is missing, contradictory or unusable."""
 
 
+class InfeasibleError(BudgetError):
+    """The public forecast says that nothing useful can come out; nothing was spent."""
+
+
 class OptionError(DPStatsError, ValueError):
     """An option has a value that it cannot take."""
 

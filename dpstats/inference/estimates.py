@@ -56,9 +56,19 @@ class ModelSpace:
         return self.mid / self.half
 
 
-def model_space(coding: Coding, has_constant: bool) -> ModelSpace:
-    """Return the orthonormal basis of a coding's model columns."""
-    q, r = np.linalg.qr(coding.contrast.T)
+def model_space(contrast: NDArray[np.float64], has_constant: bool, coding: Coding) -> ModelSpace:
+    """Return the orthonormal basis of a model's columns.
+
+    Parameters
+    ----------
+    contrast : ndarray
+        L, shape (q, D_x).
+    has_constant : bool
+        True if the constant is in the span of the model's columns.
+    coding : Coding
+        The coded columns.
+    """
+    q, r = np.linalg.qr(contrast.T)
     response = coding.design.response
     return ModelSpace(q, r, coding.constant, has_constant, response.mid, response.half)
 
@@ -75,14 +85,14 @@ class LeastSquares:
         Solution corrected for its second-order bias, shape (q,).
     inverse : ndarray
         A^-1, shape (q, q); symmetric, perhaps indefinite.
-    positive : ndarray
-        A with negative eigenvalues set to 0, shape (q, q).
+    sampling : ndarray
+        Sampling part of the covariance of gamma, shape (q, q).
     residual : ndarray
         ga at beta-tilde, shape (D,).
     noise : ndarray
         S, covariance of the noise in the moment vector, shape (q, q).
     covariance : ndarray
-        C1, covariance of gamma, shape (q, q).
+        C1, covariance of gamma: sampling part and A^-1 S A^-1, shape (q, q).
     sigma2 : float
         Residual variance in units half^2, between its two clamps.
     sigma2_sd : float
@@ -98,7 +108,7 @@ class LeastSquares:
     gamma: NDArray[np.float64]
     shown: NDArray[np.float64]
     inverse: NDArray[np.float64]
-    positive: NDArray[np.float64]
+    sampling: NDArray[np.float64]
     residual: NDArray[np.float64]
     noise: NDArray[np.float64]
     covariance: NDArray[np.float64]
@@ -116,7 +126,7 @@ def residual_vector(gamma: NDArray[np.float64], space: ModelSpace) -> NDArray[np
 
 def noise_covariance(moments: NoisyMoments, space: ModelSpace, vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return S(vector) = sum_k v_k h_k(., vector) h_k(., vector)' in the basis, shape (q, q)."""
-    forms = (moments.forms(vector)[:-1].T @ space.q).T
+    forms = moments.noise_of((moments.forms(vector)[:-1].T @ space.q).T)
     return np.asarray((forms * moments.variances) @ forms.T)
 
 
@@ -163,10 +173,11 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     sigma2, sigma2_sd, clamped = _residual_variance(
         moments, space, residual, float(np.trace(inverse @ noise)), df_resid
     )
-    covariance = inverse @ (sigma2 * positive + noise) @ inverse
+    sampling = sigma2 * inverse @ positive @ inverse
+    covariance = sampling + inverse @ noise @ inverse
     shown = gamma - inverse @ spread_of(moments, space, inverse) @ gamma if moments.variances.any() else gamma
     return LeastSquares(
-        gamma, shown, inverse, positive, residual, noise, covariance, sigma2, sigma2_sd, clamped, df_resid, singular
+        gamma, shown, inverse, sampling, residual, noise, covariance, sigma2, sigma2_sd, clamped, df_resid, singular
     )
 
 
@@ -180,8 +191,7 @@ def _residual_variance(
     """
     squares = float(residual @ moments.matrix @ residual)
     raw = (squares + trace) / df_resid
-    coefficients = residual @ moments.forms(residual)
-    sd = math.sqrt(float(moments.variances @ coefficients**2)) / df_resid
+    sd = math.sqrt(moments.variance_of(residual @ moments.forms(residual))) / df_resid
     empty = _empty_residual(space)
     largest = float(empty @ moments.matrix @ empty) / df_resid
     clamped = min(max(raw, sd), max(largest, sd))
@@ -219,11 +229,11 @@ def r_squared(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> RS
     constant = np.append(space.constant, 0.0)
     response = _empty_residual(space)
     form = response @ moments.forms(response)
-    total, variance = float(form @ moments.values), float(moments.variances @ form**2)
+    total, variance = float(form @ moments.values), moments.variance_of(form)
     if space.has_constant:
         mean_form = constant @ moments.forms(response)
         mean = float(mean_form @ moments.values)
-        mean_variance = float(moments.variances @ mean_form**2)
+        mean_variance = moments.variance_of(mean_form)
         total -= (mean**2 - mean_variance) / n
         variance += (2 * mean / n) ** 2 * mean_variance
     if total <= 0 or math.sqrt(variance) > total / 2:

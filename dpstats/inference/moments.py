@@ -17,15 +17,17 @@ class NoisyMoments:
     Attributes
     ----------
     values : ndarray
-        Shape (K,), one per atom, in coded units.
+        Shape (K,), one per atom, in coded units; reconciled if `gain` is given.
     variances : ndarray
-        Known noise variance of each value, shape (K,); the noises are independent.
+        Known variance of each atom's own noise, shape (K,); the noises are independent.
     law : {"laplace", "gaussian"}
         Law of the noise.
     index : ndarray of int
         Shape (D, D): atom of each product, -1 for a structural zero. The last coded column is the response.
     count : int
         Atom of the number of complete rows.
+    gain, identities : ndarray or None
+        Shapes (K, r) and (r, K): the noise of the values is (I - gain @ identities) times the atoms' own noises.
     """
 
     values: NDArray[np.float64]
@@ -33,6 +35,8 @@ class NoisyMoments:
     law: Literal["laplace", "gaussian"]
     index: NDArray[np.int32]
     count: int
+    gain: NDArray[np.float64] | None = None
+    identities: NDArray[np.float64] | None = None
 
     @property
     def matrix(self) -> NDArray[np.float64]:
@@ -45,10 +49,20 @@ class NoisyMoments:
         return float(self.values[self.count])
 
     def forms(self, vector: NDArray[np.float64]) -> sparse.csr_array:
-        """Return the atoms' coefficients in M @ vector, shape (D, K): row i holds h(e_i, vector).
-
-        The noise of ``alpha' M vector`` is ``h @ eta`` with ``h = alpha @ forms(vector)``.
-        """
+        """Return the values' coefficients in M @ vector, shape (D, K): row i holds h(e_i, vector)."""
         rows, columns = np.nonzero(self.index >= 0)
         shape = (len(self.index), len(self.values))
         return sparse.csr_array((vector[columns], (rows, self.index[rows, columns])), shape=shape)
+
+    def noise_of(self, forms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the coefficients of linear forms of the values on the atoms' own noises, shape (..., K).
+
+        The noise of ``form @ values`` is ``noise_of(form) @ eta``, its variance ``noise_of(form)**2 @ variances``.
+        """
+        if self.gain is None or self.identities is None:
+            return forms
+        return forms - (forms @ self.gain) @ self.identities
+
+    def variance_of(self, form: NDArray[np.float64]) -> float:
+        """Return the noise variance of one linear form of the values, shape (K,)."""
+        return float(self.variances @ self.noise_of(form) ** 2)

@@ -9,22 +9,20 @@ public    moments with a known noise law; everything after this is post-processi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import BudgetError
 from dpstats.inference.moments import NoisyMoments
-from dpstats.privacy.cost import PrivacyCost
-from dpstats.privacy.notions import Budget, gaussian_delta, noise_mu
+from dpstats.privacy.notions import Budget, stage_strength
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import Source
 from dpstats.release.noise import TRANSFER_VARIANCE, NoiseSource, gaussian_scale, laplace_scale
 from dpstats.release.release import NoisePlan, release_integers
 from dpstats.specification.atoms import Atoms, build_atoms
-from dpstats.specification.checks import check_coding
 from dpstats.specification.coding import Coding, code_design
 from dpstats.specification.design import Design
 from dpstats.specification.rowmap import RowMap
@@ -36,6 +34,7 @@ from dpstats.specification.sensitivity import (
     l2_sensitivity,
     row_norms,
 )
+from dpstats.specification.view import ModelView, full_view
 from dpstats.specification.weights import SLOPES, default_weights
 
 MAX_BITS = 20
@@ -50,8 +49,8 @@ class MomentPlan:
     ----------
     coding : Coding
         Coded columns.
-    has_constant : bool
-        True if the constant lies in the span of the model's columns.
+    view : ModelView
+        The formula's model columns.
     atoms : Atoms
         Released sums.
     block_weights : ndarray
@@ -68,12 +67,12 @@ class MomentPlan:
         Noise variance per atom in coded units, shape (K,); 0 without noise.
     budget : Budget
         What was asked for.
-    spent : Budget
-        Recomputed from the scales.
+    cost : Budget
+        What this release spends, recomputed from the scales.
     """
 
     coding: Coding
-    has_constant: bool
+    view: ModelView
     atoms: Atoms
     block_weights: NDArray[np.float64]
     weights: NDArray[np.float64]
@@ -82,10 +81,12 @@ class MomentPlan:
     noise: NoisePlan
     variances: NDArray[np.float64]
     budget: Budget
-    spent: Budget
+    cost: Budget
 
 
-def plan_moments(design: Design, budget: Budget, n_rows: int) -> MomentPlan:
+def plan_moments(
+    design: Design, budget: Budget, n_rows: int, *, share: float = 1.0, noise: Literal["auto"] | NoiseKind = "auto"
+) -> MomentPlan:
     """Plan the release of a design's second moments; for (epsilon, delta) take the noise with the smaller forecast.
 
     Parameters
@@ -93,55 +94,57 @@ def plan_moments(design: Design, budget: Budget, n_rows: int) -> MomentPlan:
     design : Design
         Model columns.
     budget : Budget
-        What may be spent.
+        What may be spent by the whole fit.
     n_rows : int
         Public length of the table; fixes the lattice.
+    share : float
+        Share of the budget for this release: of epsilon, or of mu^2 and rho.
+    noise : {"auto", "laplace", "gaussian"}
+        Law of the noise; "auto" chooses by the forecast where the budget allows both.
 
     Raises
     ------
     DesignError
         If the design is rank-deficient whatever the data.
     BudgetError
-        If the budget is so small that the noise does not fit the lattice.
+        If the budget is so small that the noise does not fit the lattice, or does not allow the noise asked for.
     """
-    if budget.rho is not None and budget.is_private:
-        return _plan(design, "gaussian", budget, n_rows)
-    pure = _plan(design, "laplace", budget, n_rows)
-    if budget.delta is None or not budget.is_private:
-        return pure
-    gaussian = _plan(design, "gaussian", budget, n_rows)
-    return min(pure, gaussian, key=forecast_variance)
+    allowed: list[NoiseKind] = ["laplace"] if budget.rho is None or not budget.is_private else []
+    allowed += ["gaussian"] if budget.is_private and (budget.rho or budget.delta) else []
+    if noise != "auto" and noise not in allowed:
+        raise BudgetError(
+            f"{noise} noise needs {'an epsilon' if noise == 'laplace' else 'a delta or rho'}, not {budget}"
+        )
+    plans = [_plan(design, kind, budget, n_rows, share) for kind in allowed if noise in ("auto", kind)]
+    return min(plans, key=forecast_variance)
 
 
-def _plan(design: Design, kind: NoiseKind, budget: Budget, n_rows: int) -> MomentPlan:
+def _plan(design: Design, kind: NoiseKind, budget: Budget, n_rows: int, share: float) -> MomentPlan:
     coding = code_design(design, kind)
-    has_constant = check_coding(coding)
+    view = full_view(coding)
     blocks = coding.all_blocks
-    signs = [name for name, symbol in design.scalars.items() if symbol.sign] + list(coding.signs)
-    atoms = build_atoms(blocks, signs)
+    atoms = build_atoms(blocks, coding.signs)
     block_weights = default_weights(blocks, kind)
     weights = atom_weights(blocks, atoms, block_weights, kind)
-    calibrate = _calibration(kind, budget)
-    scale = calibrate(_sensitivity(coding, atoms, block_weights, MAX_BITS), weights)
-    bits = choose_bits(n_rows, float(scale.max()))
+    strength = stage_strength(budget, kind, share)
+    per_unit = 1 / (strength * (weights if kind == "laplace" else np.sqrt(weights)))
+    bits = choose_bits(n_rows, _sensitivity(coding, atoms, block_weights, MAX_BITS) * float(per_unit.max()))
     sensitivity = _sensitivity(coding, atoms, block_weights, bits)
-    lattice = float(4**bits)
-    target = calibrate(sensitivity, weights) * lattice
-    scales = laplace_scale(target) if kind == "laplace" else gaussian_scale(target)
-    reach = sensitivity * lattice / (weights if kind == "laplace" else np.sqrt(weights))
-    variances = (2 * scales**2 if kind == "laplace" else scales**2) / lattice**2
+    reach = sensitivity * 4.0**bits
+    scales = laplace_scale(reach * per_unit) if kind == "laplace" else gaussian_scale(reach * per_unit)
+    variances = (2 * scales**2 if kind == "laplace" else scales**2) / 16.0**bits
     return MomentPlan(
         coding,
-        has_constant,
+        view,
         atoms,
         block_weights,
         weights,
         bits,
         sensitivity,
-        NoisePlan(kind, scales, reach),
+        NoisePlan(kind, scales, reach / (weights if kind == "laplace" else np.sqrt(weights))),
         variances if budget.is_private else np.zeros_like(variances),
         budget,
-        spent_by(kind, scales, weights, sensitivity * lattice, budget),
+        stage_cost(kind, scales, weights, reach, budget),
     )
 
 
@@ -149,17 +152,6 @@ def _sensitivity(coding: Coding, atoms: Atoms, block_weights: NDArray[np.float64
     norms = row_norms(coding.all_blocks, block_weights, coding.noise, bits)
     size = l1_sensitivity(norms) if coding.noise == "laplace" else l2_sensitivity(norms)
     return size * alias_factor(coding.all_blocks, atoms, bits)
-
-
-def _calibration(kind: NoiseKind, budget: Budget) -> Callable[[float, NDArray[np.float64]], NDArray[np.float64]]:
-    """Return the map from (sensitivity, weights) to noise scales: Delta_1 / (epsilon w), or Delta_2 / (mu sqrt w)."""
-    if not budget.is_private:
-        return lambda sensitivity, weights: sensitivity / np.sqrt(weights)
-    if kind == "laplace":
-        epsilon = budget.epsilon or 0.0
-        return lambda sensitivity, weights: sensitivity / (epsilon * weights)
-    mu = noise_mu(budget)
-    return lambda sensitivity, weights: sensitivity / (mu * np.sqrt(weights))
 
 
 def choose_bits(n_rows: int, largest_scale: float) -> int:
@@ -178,10 +170,10 @@ def choose_bits(n_rows: int, largest_scale: float) -> int:
     return bits
 
 
-def spent_by(
+def stage_cost(
     kind: NoiseKind, scales: NDArray[np.float64], weights: NDArray[np.float64], reach: float, budget: Budget
 ) -> Budget:
-    """Recompute the spend from the scales that are passed to the sampler.
+    """Recompute what a stage spends from the scales that are passed to the sampler.
 
     Parameters
     ----------
@@ -194,22 +186,24 @@ def spent_by(
     reach : float
         Sensitivity of the weighted sums in lattice units.
     budget : Budget
-        The notion to report in.
+        The fit's budget.
+
+    Returns
+    -------
+    Budget
+        epsilon of Laplace noise, rho = mu^2 / 2 of Gaussian noise.
 
     Notes
     -----
-    Laplace: sum |D_k| / t_k <= max_k 1/(t_k w_k) * sum w_k |D_k|. Gaussian: the same with squares, for rho with s_k^2
-    (the discrete Gaussian's exact zCDP), for (epsilon, delta) with s_k^2 - 9 (the transfer rule) and the delta of the
-    resulting mu at the budget's epsilon.
+    Laplace: sum |D_k| / t_k <= max_k 1/(t_k w_k) * sum w_k |D_k|. Gaussian: the same with squares, for a rho budget
+    with s_k^2 (the discrete Gaussian's exact zCDP), for (epsilon, delta) with s_k^2 - 9 (the transfer rule).
     """
     if not budget.is_private:
         return budget
     if kind == "laplace":
         return Budget(epsilon=reach * float((1 / (scales * weights)).max()))
-    if budget.rho is not None:
-        return Budget(rho=reach**2 * float((1 / (scales**2 * weights)).max()) / 2)
-    mu = reach * math.sqrt(float((1 / ((scales**2 - TRANSFER_VARIANCE) * weights)).max()))
-    return Budget(epsilon=budget.epsilon, delta=gaussian_delta(budget.epsilon or 0.0, mu))
+    squares = scales**2 - (TRANSFER_VARIANCE if budget.delta else 0.0)
+    return Budget(rho=reach**2 * float((1 / (squares * weights)).max()) / 2)
 
 
 def forecast_variance(plan: MomentPlan) -> float:
@@ -246,12 +240,7 @@ def release_moments(plan: MomentPlan, source: Source, noise: NoiseSource) -> Noi
     return NoisyMoments(
         values=released.astype(np.float64) / 4.0**plan.bits,
         variances=plan.variances,
-        law=plan.noise.kind,
+        law=plan.coding.noise,
         index=plan.atoms.index,
         count=plan.atoms.count,
     )
-
-
-def cost_of(plan: MomentPlan, noise: NoiseSource) -> PrivacyCost:
-    """Return what a release by this plan spends."""
-    return PrivacyCost(plan.budget, plan.spent, {"second moments": plan.spent}, noise=noise.label)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpstats.errors import OptionError, SchemaError
-from dpstats.mechanisms.ssp import cost_of, plan_moments, release_moments
+from dpstats.forecast import require_feasible
+from dpstats.inference.estimates import fit_least_squares, model_space
+from dpstats.inference.robust import robust_ratios, score_target
+from dpstats.mechanisms.options import HC0, HC1, SSP
+from dpstats.mechanisms.robust import release_scores
+from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
+from dpstats.planning import as_ssp
+from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
-from dpstats.records.source import as_source
+from dpstats.records.source import Source, as_source
 from dpstats.release.noise import NoiseSource, NoNoise, RealNoise, SimulatedNoise
-from dpstats.results.model_info import ModelInfo
-from dpstats.results.results import DPResults
+from dpstats.results.release import MomentRelease
+from dpstats.results.results import DPResults, RobustScale
 from dpstats.specification.design import build_design
 from dpstats.specification.schema import Schema, TableFacts, complete_schema
-
-MECHANISMS = ("auto", "ssp")
+from dpstats.specification.sensitivity import row_norms
 
 
 def dp_ols(
@@ -30,7 +37,9 @@ def dp_ols(
     bounds: Mapping[str, Sequence[float]] | None = None,
     levels: Mapping[str, Sequence[Hashable]] | None = None,
     schema: Schema | None = None,
-    mechanism: str = "auto",
+    mechanism: str | SSP = "auto",
+    cov_type: str | HC0 = "nonrobust",
+    infeasible: str = "refuse",
     rng: np.random.Generator | None = None,
 ) -> DPResults:
     """Fit a linear regression by least squares under differential privacy.
@@ -54,8 +63,12 @@ def dp_ols(
         Public levels of categorical columns, the reference level first.
     schema : Schema, optional
         Bounds and levels declared once; `bounds` and `levels` come before it.
-    mechanism : {"auto", "ssp"}
+    mechanism : {"auto", "ssp"} or SSP
         ``"ssp"`` releases all second moments at once; the default chooses it.
+    cov_type : {"nonrobust", "HC0", "HC1"} or HC0 or HC1
+        Robust standard errors are bought with a share of the budget, a tenth unless ``HC1(share=...)`` says otherwise.
+    infeasible : {"refuse", "fit"}
+        What to do where the public forecast says that nothing useful can come out.
     rng : numpy.random.Generator, optional
         Simulated noise for studies and tests; NOT PRIVATE. None draws real noise.
 
@@ -66,7 +79,7 @@ def dp_ols(
 
     Raises
     ------
-    BudgetError, SchemaError, FormulaError, DesignError, DataError, OptionError
+    BudgetError, SchemaError, FormulaError, DesignError, DataError, OptionError, InfeasibleError
         From public facts only, before a record is read; nothing is spent then.
 
     Notes
@@ -83,25 +96,125 @@ def dp_ols(
     >>> list(fit.params.index)
     ['Intercept', 'C(sex)[T.Male]', 'age']
     """
-    budget = budget_of(epsilon, delta, rho)
-    noise = _noise_source(rng, budget)
-    if mechanism not in MECHANISMS:
-        raise OptionError(f"mechanism must be one of {', '.join(map(repr, MECHANISMS))}, not {mechanism!r}")
-    source = as_source(data)
+    robust = _covariance(cov_type)
+    call = _prepare(
+        formula, data, budget_of(epsilon, delta, rho), bounds, levels, schema, mechanism, infeasible, rng, robust
+    )
     del data  # a traceback that shows local variables shows no record
+    moments = release_moments(call.plan, call.source, call.noise)
+    parts = {"second moments": call.plan.cost}
+    if robust is None:
+        return call.wrap(moments, parts).fit()
+    first = call.wrap(moments, parts)
+    space = model_space(call.plan.view.contrast, call.plan.view.has_constant, call.plan.coding)
+    usable = first.usable_moments()
+    fit = fit_least_squares(usable, space)
+    blocks = call.plan.coding.blocks
+    row_size = row_norms(blocks, np.ones(len(blocks)), call.plan.coding.noise, call.plan.bits).r2
+    target = score_target(usable, space, fit, blocks, row_size)
+    scores = release_scores(target, call.plan, call.source, call.n_rows, robust.share, call.noise)
+    correction = usable.n_complete / fit.df_resid if isinstance(robust, HC1) else 1.0
+    ratios = robust_ratios(target, scores.values, scores.sd, max(correction, 1.0))
+    both = call.wrap(moments, {**parts, f"{type(robust).__name__} squared scores": scores.cost})
+    return DPResults(both, call.plan.view, RobustScale(type(robust).__name__, ratios))
+
+
+def dp_moments(
+    formula: str,
+    data: Any,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    rho: float | None = None,
+    bounds: Mapping[str, Sequence[float]] | None = None,
+    levels: Mapping[str, Sequence[Hashable]] | None = None,
+    schema: Schema | None = None,
+    mechanism: str | SSP = "auto",
+    infeasible: str = "refuse",
+    rng: np.random.Generator | None = None,
+) -> MomentRelease:
+    """Release the second moments of a formula once, for any number of least-squares fits.
+
+    Parameters
+    ----------
+    formula, data, epsilon, delta, rho, bounds, levels, schema, mechanism, infeasible, rng
+        As for `dp_ols`. The formula's right-hand side should contain every column that later fits need.
+
+    Returns
+    -------
+    MomentRelease
+        ``release.fit(formula)`` and `fit_many` cost nothing more; it can be saved, sent and loaded.
+
+    Raises
+    ------
+    BudgetError, SchemaError, FormulaError, DesignError, DataError, OptionError, InfeasibleError
+        As for `dp_ols`.
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> adult, schema = dps.datasets.load_adult()
+    >>> release = dps.dp_moments("hours_per_week ~ age + C(sex)", adult, epsilon=1, schema=schema)
+    >>> list(release.fit("hours_per_week ~ age").params.index)
+    ['Intercept', 'age']
+    """
+    call = _prepare(
+        formula, data, budget_of(epsilon, delta, rho), bounds, levels, schema, mechanism, infeasible, rng, None
+    )
+    del data  # a traceback that shows local variables shows no record
+    moments = release_moments(call.plan, call.source, call.noise)
+    return call.wrap(moments, {"second moments": call.plan.cost})
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call whose public arguments are checked and whose release is planned; no record was read."""
+
+    plan: MomentPlan
+    source: Source
+    n_rows: int
+    noise: NoiseSource
+    options: SSP
+
+    def wrap(self, moments: Any, parts: dict[str, Budget]) -> MomentRelease:
+        privacy = PrivacyCost(self.plan.budget, parts, noise=self.noise.label)
+        return MomentRelease(self.plan.coding, moments, privacy, self.options.reconcile)
+
+
+def _prepare(
+    formula: str,
+    data: Any,
+    budget: Budget,
+    bounds: Any,
+    levels: Any,
+    schema: Any,
+    mechanism: Any,
+    infeasible: Any,
+    rng: Any,
+    robust: HC0 | None,
+) -> _Call:
+    noise = _noise_source(rng, budget)
+    options = as_ssp(mechanism)
+    if infeasible not in ("refuse", "fit"):
+        raise OptionError(f"infeasible must be 'refuse' or 'fit', not {infeasible!r}")
+    source = as_source(data)
+    del data
     facts = source.facts
     design = build_design(formula, _public_schema(schema, bounds, levels, facts), facts)
-    plan = plan_moments(design, budget, facts.n_rows)
-    moments = release_moments(plan, source, noise)
-    return DPResults(
-        model=ModelInfo(formula, design.endog_name, design.exog_names),
-        coding=plan.coding,
-        has_constant=plan.has_constant,
-        moments=moments,
-        mechanism=f"ssp, {plan.noise.kind.capitalize()}",
-        privacy=cost_of(plan, noise),
-        declared="declared",
-    )
+    share = 1.0 if robust is None else 1 - robust.share
+    plan = plan_moments(design, budget, facts.n_rows, share=share, noise=options.noise)
+    if infeasible == "refuse":
+        require_feasible(plan, facts.n_rows)
+    return _Call(plan, source, facts.n_rows, noise, options)
+
+
+def _covariance(cov_type: Any) -> HC0 | None:
+    if isinstance(cov_type, HC0):
+        return cov_type
+    known = {"nonrobust": None, "HC0": HC0(), "HC1": HC1()}
+    if cov_type not in known:
+        raise OptionError(f"cov_type must be 'nonrobust', 'HC0', 'HC1' or dps.HC1(share=...), not {cov_type!r}")
+    return known[cov_type]
 
 
 def _noise_source(rng: Any, budget: Budget) -> NoiseSource:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dpstats.privacy.notions import Budget
+from dpstats.privacy.notions import Budget, compose
 from dpstats.privacy.unit import Protection
 
 
@@ -17,11 +17,8 @@ class PrivacyCost:
     ----------
     budget : Budget
         What was asked for.
-    spent : Budget
-        Recomputed from the noise scales that were used, never above `budget`. An (epsilon, delta) budget that was
-        spent on Laplace noise has no delta here.
     parts : dict of str to Budget
-        The spend of each released group of statistics.
+        The spend of each release: epsilon of Laplace noise, rho = mu^2 / 2 of Gaussian noise.
     protection : Protection
         Neighbouring relation and privacy unit.
     noise : {"real", "simulated", "none"}
@@ -29,10 +26,17 @@ class PrivacyCost:
     """
 
     budget: Budget
-    spent: Budget
     parts: dict[str, Budget]
     protection: Protection = field(default_factory=Protection)
     noise: Literal["real", "simulated", "none"] = "real"
+
+    @property
+    def spent(self) -> Budget:
+        """What was spent in all, recomputed from the noise scales that were used; never above `budget`.
+
+        An (epsilon, delta) budget that was spent on Laplace noise has no delta here.
+        """
+        return compose(self.budget, self.parts.values())
 
     @property
     def is_private(self) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -34,6 +35,11 @@ class Budget:
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "delta", "rho"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else float(value))
 
     @property
     def is_private(self) -> bool:
@@ -127,16 +133,62 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-9, upper, xtol=1e-15, rtol=1e-14))
 
 
-def noise_mu(budget: Budget) -> float:
-    """Return the mu that a budget with delta or rho allows for Gaussian noise under the transfer rule.
+def stage_strength(budget: Budget, kind: Literal["laplace", "gaussian"], share: float = 1.0) -> float:
+    """Return the epsilon (Laplace noise) or mu (Gaussian noise) that a share of a budget allows; 1 without a budget.
+
+    Parameters
+    ----------
+    budget : Budget
+        Of the whole fit.
+    kind : {"laplace", "gaussian"}
+        Law of the stage's noise.
+    share : float
+        Of epsilon, or of mu^2.
+
+    Raises
+    ------
+    BudgetError
+        If the budget does not allow the noise.
 
     Notes
     -----
-    The transfer terms of discrete Gaussian noise (`dpstats.release.noise`) are covered by solving at
+    The transfer terms of discrete Gaussian noise (`dpstats.release.noise`) are covered by solving for mu at
     (epsilon (1 - 1e-12), delta (1 - 1e-12)); a rho budget allows mu = sqrt(2 rho).
     """
+    if not budget.is_private:
+        return 1.0
+    if kind == "laplace":
+        if budget.epsilon is None:
+            raise BudgetError("Laplace noise needs a budget with epsilon")
+        return share * budget.epsilon
     if budget.rho is not None:
-        return math.sqrt(2 * budget.rho)
+        return math.sqrt(share * 2 * budget.rho)
     if budget.epsilon is None or budget.delta is None:
         raise BudgetError("Gaussian noise needs a budget with delta, or rho")
-    return gaussian_mu(budget.epsilon * (1 - SLACK), budget.delta * (1 - SLACK))
+    return math.sqrt(share) * gaussian_mu(budget.epsilon * (1 - SLACK), budget.delta * (1 - SLACK))
+
+
+def compose(budget: Budget, costs: Iterable[Budget]) -> Budget:
+    """Return what several stages spend together, in the budget's notion.
+
+    Parameters
+    ----------
+    budget : Budget
+        Of the whole fit.
+    costs : iterable of Budget
+        epsilon of each Laplace stage, or rho = mu^2 / 2 of each Gaussian stage; not mixed.
+
+    Notes
+    -----
+    epsilon adds; rho and mu^2 add; an (epsilon, delta) budget spent on Gaussian noise is reported as the delta of the
+    total mu at the budget's epsilon.
+    """
+    parts = list(costs)
+    if not budget.is_private:
+        return budget
+    if all(part.epsilon is not None for part in parts):
+        return Budget(epsilon=math.fsum(part.epsilon or 0.0 for part in parts))
+    rho = math.fsum(part.rho or 0.0 for part in parts)
+    if budget.epsilon is None:
+        return Budget(rho=rho)
+    return Budget(epsilon=budget.epsilon, delta=gaussian_delta(budget.epsilon, math.sqrt(2 * rho)))

@@ -20,12 +20,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.specification.sensitivity import NoiseKind
+from dpstats.release.knorm import draw_max_norm, geometric_from, simulate_max_norm
 
 TRANSFER_VARIANCE = 9.0
 MIN_GAUSSIAN_SCALE = 64.0
 ROUNDING = 1 + 1e-9
 
+Law = Literal["laplace", "gaussian", "max_norm"]
 AddNoise = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 
@@ -52,7 +53,7 @@ class NoiseSource(Protocol):
     def label(self) -> Literal["real", "simulated", "none"]:
         """``"real"`` noise is private; nothing else is."""
 
-    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
+    def prepare(self, law: Law, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Return a function that adds noise of the given scales to an integer vector."""
 
 
@@ -62,22 +63,24 @@ class RealNoise:
 
     label: Literal["real"] = "real"
 
-    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
+    def prepare(self, law: Law, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Build one measurement per group of equal scale, and compare its cost with ours, before data are read.
 
         Parameters
         ----------
-        kind : {"laplace", "gaussian"}
-            Law of the noise.
+        law : {"laplace", "gaussian", "max_norm"}
+            Law of the noise; max-norm noise has one scale for the whole vector.
         scales : ndarray
             Shape (K,), in lattice units.
         distances : ndarray
-            Shape (K,): the largest L1 or L2 change, in lattice units, of the group to which each entry belongs.
+            Shape (K,): the largest L1, L2 or max-norm change, in lattice units, of each entry's group.
         """
+        if law == "max_norm":
+            return _max_norm(len(scales), float(scales[0]))
         groups = [np.flatnonzero(scales == scale) for scale in np.unique(scales)]
-        measurements = [_measurement(kind, float(scales[group[0]])) for group in groups]
+        measurements = [_measurement(law, float(scales[group[0]])) for group in groups]
         for group, measurement in zip(groups, measurements, strict=True):
-            check_cost(kind, measurement, float(scales[group[0]]), float(distances[group[0]]))
+            check_cost(law, measurement, float(scales[group[0]]), float(distances[group[0]]))
 
         def add(values: NDArray[np.int64]) -> NDArray[np.int64]:
             noisy = np.empty_like(values)
@@ -88,25 +91,30 @@ class RealNoise:
         return add
 
 
-def _measurement(kind: NoiseKind, scale: float) -> Any:
+def _max_norm(size: int, scale: float) -> AddNoise:
+    geometric = geometric_from(_measurement("laplace", scale), batch=4 * (size + 1))
+    return lambda values: values + draw_max_norm(size, scale, geometric)
+
+
+def _measurement(law: Law, scale: float) -> Any:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    if kind == "laplace":
+    if law == "laplace":
         return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
     return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=scale)
 
 
-def check_cost(kind: NoiseKind, measurement: Any, scale: float, distance: float) -> None:
+def check_cost(law: Law, measurement: Any, scale: float, distance: float) -> None:
     """Compare a measurement's own privacy map with ours at one distance; a disagreement is a bug, so it is fatal."""
-    if kind == "laplace":
+    if law == "laplace":
         whole = min(int(np.ceil(distance)), 2**62)
         ours, theirs = whole / scale, measurement.map(whole)
     else:
         ours, theirs = distance**2 / (2 * scale**2), measurement.map(distance)
     if not theirs <= ours * (1 + 1e-9):
-        raise RuntimeError(f"OpenDP's cost {theirs!r} of {kind} noise differs from {ours!r}")
+        raise RuntimeError(f"OpenDP's cost {theirs!r} of {law} noise differs from {ours!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +124,13 @@ class SimulatedNoise:
     generator: np.random.Generator
     label: Literal["simulated"] = "simulated"
 
-    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
+    def prepare(self, law: Law, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Return a function that adds simulated noise."""
 
         def add(values: NDArray[np.int64]) -> NDArray[np.int64]:
-            if kind == "laplace":
+            if law == "max_norm":
+                return values + simulate_max_norm(len(values), float(scales[0]), self.generator)
+            if law == "laplace":
                 noise = np.rint(self.generator.laplace(scale=scales))
             else:
                 noise = np.rint(self.generator.normal(scale=scales))
@@ -135,6 +145,6 @@ class NoNoise:
 
     label: Literal["none"] = "none"
 
-    def prepare(self, kind: NoiseKind, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
+    def prepare(self, law: Law, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Return the identity."""
         return lambda values: values

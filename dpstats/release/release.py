@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.release.noise import NoiseSource
-from dpstats.specification.sensitivity import NoiseKind
+from dpstats.release.noise import Law, NoiseSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +17,15 @@ class NoisePlan:
 
     Attributes
     ----------
-    kind : {"laplace", "gaussian"}
+    law : {"laplace", "gaussian", "max_norm"}
         Law of the noise.
     scales : ndarray
-        Shape (K,), lattice units: scale t of discrete Laplace, parameter s of discrete Gaussian noise.
+        Shape (K,), lattice units: scale t of discrete Laplace or max-norm noise, s of discrete Gaussian noise.
     distances : ndarray
         Shape (K,), lattice units: largest change, in the law's norm, of the group of entries that share a scale.
     """
 
-    kind: NoiseKind
+    law: Law
     scales: NDArray[np.float64]
     distances: NDArray[np.float64]
 
@@ -50,5 +49,5 @@ def release_integers(
     ndarray of int64
         Released, shape (K,); all noise in one batch.
     """
-    add_noise = source.prepare(plan.kind, plan.scales, plan.distances)
+    add_noise = source.prepare(plan.law, plan.scales, plan.distances)
     return add_noise(statistic())

@@ -15,18 +15,18 @@ from dpstats.errors import OptionError
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """R beta = values (zone: public).
+    """R beta = tested (zone: public).
 
     Attributes
     ----------
     matrix : ndarray
         R, shape (m, q).
-    values : ndarray
-        Shape (m,).
+    tested : ndarray
+        Right-hand sides, shape (m,).
     """
 
     matrix: NDArray[np.float64]
-    values: NDArray[np.float64]
+    tested: NDArray[np.float64]
 
 
 def read_constraints(constraints: Any, names: Sequence[str]) -> Constraints:

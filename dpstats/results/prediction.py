@@ -1,4 +1,4 @@
-"""Predictions for new, public rows, through the same row map as the fit."""
+"""Predictions for new, public rows, coerced and clipped as the fit's rows were."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpstats.errors import DataError
-from dpstats.specification.coding import Coding
-from dpstats.specification.rowmap import RowMap
+from dpstats.specification.design import Design
+from dpstats.specification.grids import as_frame
+from dpstats.specification.rowmap import coerce
 
 
-def predict_rows(coding: Coding, params: NDArray[np.float64], exog: Any) -> pd.Series:
+def predict_rows(design: Design, params: NDArray[np.float64], exog: Any) -> pd.Series:
     """Return the linear predictor of new rows.
 
     Parameters
     ----------
-    coding : Coding
-        The fit's coded columns.
+    design : Design
+        The model.
     params : ndarray
-        Coefficients of the model columns, shape (q,), in raw units.
+        Its coefficients, shape (q,), in raw units.
     exog : pandas.DataFrame, pandas.Series (one row) or dict of array-like
         New rows.
 
@@ -32,13 +33,13 @@ def predict_rows(coding: Coding, params: NDArray[np.float64], exog: Any) -> pd.S
         If a column is missing or the type is not supported.
     """
     frame = _as_frame(exog)
-    row_map = RowMap(coding, with_response=False)
-    for name in row_map.variables:
+    names = design.regressor_variables
+    for name in names:
         if name not in frame.columns:
-            raise DataError(f"column {name!r} is missing in the new data; predict needs {', '.join(row_map.variables)}")
-    coded = row_map.code({name: frame[name].array for name in row_map.variables}, len(frame))
-    values = np.where(coded.complete, coded.columns @ (coding.contrast.T @ params), np.nan)
-    return pd.Series(values, index=frame.index)
+            raise DataError(f"column {name!r} is missing in the new data; predict needs {', '.join(names)}")
+    values, complete = coerce(design.schema, {name: frame[name].array for name in names}, len(frame))
+    matrix = design.model_matrix(as_frame(design.schema, values), len(frame))
+    return pd.Series(np.where(complete, matrix @ params, np.nan), index=frame.index)
 
 
 def _as_frame(exog: Any) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,15 +13,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpstats.errors import NotReleasedError
+from dpstats.inference.diagnostics import kappa
 from dpstats.inference.estimates import LeastSquares, ModelSpace, RSquared, fit_least_squares, model_space, r_squared
 from dpstats.inference.moment_test import Contrast, contrasts
 from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.robust import with_robust_sampling
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.results.constraints import read_constraints
 from dpstats.results.contrast_test import ContrastTest, check_alpha
+from dpstats.results.joint_test import JointTest, TermTests, joint_test, term_tests
 from dpstats.results.model_info import ModelInfo
 from dpstats.results.prediction import predict_rows
-from dpstats.specification.coding import Coding
+from dpstats.results.release import MomentRelease
+from dpstats.specification.view import ModelView
 
 _PER_RECORD = "it holds one number per record; use predict(new_data) on public rows instead"
 _LIKELIHOOD = "the likelihood was not released; compare models by rsquared_adj or by t_test"
@@ -46,6 +51,22 @@ NOT_RELEASED = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class RobustScale:
+    """Outcome of the second release of a fit with robust standard errors (zone: released).
+
+    Attributes
+    ----------
+    cov_type : str
+        "HC0" or "HC1".
+    ratios : ndarray
+        Robust over model-based sampling variance per coefficient, shape (q,).
+    """
+
+    cov_type: str
+    ratios: NDArray[np.float64]
+
+
 class DPResults:
     """A fitted private linear model.
 
@@ -62,6 +83,8 @@ class DPResults:
         What was spent, on what, under which neighbouring relation.
     declared : str
         Where bounds and levels came from.
+    release : MomentRelease
+        The released sums; `refit` fits other formulas from them at no cost.
 
     Notes
     -----
@@ -70,35 +93,47 @@ class DPResults:
     """
 
     use_t = False
-    cov_type = "nonrobust"
 
-    def __init__(
-        self,
-        model: ModelInfo,
-        coding: Coding,
-        has_constant: bool,
-        moments: NoisyMoments,
-        mechanism: str,
-        privacy: PrivacyCost,
-        declared: str,
-    ) -> None:
-        self.model = model
-        self.mechanism = mechanism
-        self.privacy = privacy
-        self.declared = declared
-        self._coding = coding
-        self._has_constant = has_constant
-        self._moments = moments
+    def __init__(self, release: MomentRelease, view: ModelView, robust: RobustScale | None = None) -> None:
+        self.release = release
+        self.model = ModelInfo(view.design.formula, view.design.endog_name, view.design.exog_names)
+        self._view = view
+        self._robust = robust
 
     # -- what was fitted ---------------------------------------------------------------------------------------------
 
+    @property
+    def mechanism(self) -> str:
+        """What was released, and with which noise."""
+        return self.release.mechanism
+
+    @property
+    def privacy(self) -> PrivacyCost:
+        """What was spent, shared by all fits from one release."""
+        return self.release.privacy
+
+    @property
+    def declared(self) -> str:
+        """Where bounds and levels came from."""
+        return self.release.declared
+
+    @property
+    def cov_type(self) -> str:
+        """Type of the sampling covariance: "nonrobust", "HC0" or "HC1"."""
+        return self._robust.cov_type if self._robust else "nonrobust"
+
+    @cached_property
+    def _moments(self) -> NoisyMoments:
+        return self.release.usable_moments()
+
     @cached_property
     def _space(self) -> ModelSpace:
-        return model_space(self._coding, self._has_constant)
+        return model_space(self._view.contrast, self._view.has_constant, self.release.coding)
 
     @cached_property
     def _fit(self) -> LeastSquares:
-        return fit_least_squares(self._moments, self._space)
+        fit = fit_least_squares(self._moments, self._space)
+        return with_robust_sampling(fit, self._space, self._robust.ratios) if self._robust else fit
 
     @cached_property
     def _coefficients(self) -> list[Contrast]:
@@ -187,7 +222,9 @@ class DPResults:
     @property
     def nobs_sd(self) -> float:
         """Standard deviation of the noise in `nobs`."""
-        return math.sqrt(float(self._moments.variances[self._moments.count]))
+        form = np.zeros(len(self._moments.values))
+        form[self._moments.count] = 1.0
+        return math.sqrt(self._moments.variance_of(form))
 
     @property
     def df_model(self) -> float:
@@ -219,6 +256,18 @@ class DPResults:
         """Noisy adjusted R-squared in [0, 1]; nan where the noise hides it."""
         return self._fit_quality.adjusted
 
+    # -- how much signal the noise leaves ----------------------------------------------------------------------------
+
+    @property
+    def kappa(self) -> float:
+        """Noise-to-signal number of the fit: good up to .2, usable up to .5, weak above."""
+        return kappa(self._moments, self._space)
+
+    @property
+    def snr(self) -> pd.Series:
+        """Signal-to-noise ratio per coefficient; an interval is bounded where this exceeds the critical value."""
+        return self._series([c.signal_to_noise for c in self._coefficients])
+
     # -- tests, prediction, printing ---------------------------------------------------------------------------------
 
     def t_test(self, r_matrix: Any) -> ContrastTest:
@@ -241,7 +290,63 @@ class DPResults:
         """
         read = read_constraints(r_matrix, self.model.exog_names)
         found = contrasts(self._moments, self._space, self._fit, read.matrix)
-        return ContrastTest(tuple(found), read.values, self._space.half)
+        return ContrastTest(tuple(found), read.tested, self._space.half)
+
+    def wald_test(self, r_matrix: Any) -> JointTest:
+        """Test linear hypotheses jointly.
+
+        Parameters
+        ----------
+        r_matrix : str, list of str, array of shape (m, q), or tuple (array, values)
+            Constraints as in statsmodels.
+
+        Returns
+        -------
+        JointTest
+            ``statistic`` (chi-squared), ``pvalue``, ``df_denom``.
+
+        Raises
+        ------
+        OptionError
+            If the constraints cannot be read, or are linearly dependent.
+
+        Notes
+        -----
+        A score test under the known law of the noise; under Laplace noise the p-value comes from 10,000 draws of it.
+        """
+        return joint_test(self._moments, self._space, self._fit, read_constraints(r_matrix, self.model.exog_names))
+
+    def f_test(self, r_matrix: Any) -> JointTest:
+        """Test linear hypotheses jointly; the same test as `wald_test`, with ``fvalue`` = chi-squared / m."""
+        return self.wald_test(r_matrix)
+
+    def wald_test_terms(self) -> TermTests:
+        """Test each term of the formula jointly, all coefficients of a term equal to 0."""
+        terms = [column.term for column in self._view.design.columns]
+        return term_tests(self._moments, self._space, self._fit, terms)
+
+    def slopes_test(self) -> JointTest | None:
+        """Test all coefficients but the constant equal to 0; None if there is no other coefficient."""
+        rows = np.array([c.term != "1" for c in self._view.design.columns])
+        if not rows.any():
+            return None
+        return self.wald_test(np.eye(self._space.n_params)[rows])
+
+    def refit(self, formula: str) -> DPResults:
+        """Fit another formula from the same release, at no further cost.
+
+        Parameters
+        ----------
+        formula : str
+            Same response; regressors in the span of the released columns. Standard errors are nonrobust: robust ones
+            would need a release of their own.
+
+        Raises
+        ------
+        FormulaError, SchemaError, DesignError
+            If the formula is not well formed or not in the span.
+        """
+        return self.release.fit(formula)
 
     def predict(self, exog: Any = None) -> pd.Series:
         """Predict the response for new rows.
@@ -268,7 +373,7 @@ class DPResults:
             raise NotReleasedError(
                 "predictions for the confidential rows were not released; pass new rows, predict(new_data)"
             )
-        return predict_rows(self._coding, self.params.to_numpy(), exog)
+        return predict_rows(self._view.design, self.params.to_numpy(), exog)
 
     def summary(self, alpha: float = 0.05) -> Any:
         """Return a printable table: text, LaTeX, HTML or CSV, as in statsmodels.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from dpstats.inference.diagnostics import word
+from dpstats.inference.monte_carlo import DRAWS
+
 if TYPE_CHECKING:
     from dpstats.results.results import DPResults
 
@@ -43,30 +46,42 @@ def summarize(results: DPResults, alpha: float) -> Any:
 
 def _left(results: DPResults) -> list[tuple[str, str]]:
     noise = f" +/- {results.nobs_sd:.3g} (dp)" if results.nobs_sd else ""
+    slopes = results.slopes_test()
     return [
         ("Dep. Variable:", results.model.endog_names),
         ("Model:", "DP OLS"),
         ("Mechanism:", results.mechanism),
         ("No. Observations:", f"{results.nobs:.0f}{noise}"),
+        ("Df Residuals:", f"{results.df_resid:.0f}"),
         ("R-squared (noisy):", _decimal(results.rsquared)),
         ("Adj. R-squared:", _decimal(results.rsquared_adj)),
         ("Residual Std. Err.:", f"{math.sqrt(results.scale):.4g}"),
-        ("Covariance Type:", results.cov_type),
+        ("Wald chi2 / m:", "-" if slopes is None else f"{slopes.fvalue:.4g} (m = {slopes.df_num})"),
+        ("Prob (chi2):", "-" if slopes is None else _probability(slopes.pvalue, results.release.coding.noise)),
     ]
 
 
 def _right(results: DPResults, warning: str) -> list[tuple[str, str]]:
     privacy = results.privacy
+    number = results.kappa
+    shared = results.model.formula != results.release.formula
     return [
         ("Privacy:", "NOT PRIVATE" if warning else str(privacy.budget)),
-        ("Spent:", "nothing (no release)" if warning else str(privacy.spent)),
+        ("Spent:", "nothing (no release)" if warning else f"{privacy.spent}{', shared' if shared else ''}"),
         ("Neighbors:", privacy.protection.relation),
         ("Privacy unit:", privacy.protection.unit),
         ("Bounds, levels:", results.declared),
         ("Missing:", "rows dropped, count noisy"),
+        ("Signal:", f"{word(number)} (kappa = {number:.2g})"),
+        ("Covariance Type:", results.cov_type),
         ("Df Model:", f"{results.df_model:.0f}"),
-        ("Df Residuals:", f"{results.df_resid:.0f}"),
+        ("", ""),
     ]
+
+
+def _probability(value: float, law: str) -> str:
+    """Print a p-value; simulated ones have a floor."""
+    return f"<= {value:.1g}" if law == "laplace" and value <= 1.01 / (DRAWS + 1) else f"{value:.3g}"
 
 
 def _decimal(value: float) -> str:
@@ -110,6 +125,13 @@ def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
             "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows,\n"
             "    fewer columns or tighter bounds would help."
         )
+    if results.model.formula != results.release.formula:
+        notes.append(
+            f"Fitted from the release of {results.release.formula!r}\n"
+            "    on its complete rows; what was spent on it is shared by all fits from it."
+        )
+    if results.cov_type != "nonrobust":
+        notes.append(f"Standard errors are heteroskedasticity-consistent ({results.cov_type}), from a second release.")
     if results.scale_clamped:
         notes.append(
             "The residual variance is not resolved by the noise; the sampling part of std err is an upper guess."

@@ -104,7 +104,7 @@ def _product(first: Block, second: Block, signs: Sequence[str]) -> _Product:
             once.append((name, left is None or right is None))
         slots = slots * size + levels
         n_slots *= size
-    key = (_multiset(first.degrees, second.degrees, signs), tuple(factors), tuple(once))
+    key = (multiset(first.degrees, second.degrees, signs), tuple(factors), tuple(once))
     return _Product(key, n_slots, np.where(conflict, STRUCTURAL_ZERO, slots))
 
 
@@ -117,7 +117,7 @@ def _axis(block: Block, name: str) -> tuple[NDArray[np.intp], int] | None:
     return block.positions()[:, axis], block.shape[axis]
 
 
-def _multiset(first: Degrees, second: Degrees, signs: Sequence[str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def multiset(first: Degrees, second: Degrees, signs: Sequence[str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Degrees of each symbol in the two monomials; the square of a sign symbol vanishes."""
     degrees: dict[str, tuple[int, ...]] = {}
     for symbol, degree in (*first, *second):

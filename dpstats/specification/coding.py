@@ -46,7 +46,7 @@ class Coding:
         L, shape (q, D_x): model column j is ``contrast[j] @ z_x`` in raw units.
     constant : ndarray
         e_0, shape (D_x,): ``constant @ z_x`` is 1 for every complete row.
-    signs : tuple of str
+    sign_factors : tuple of str
         Two-level factors coded as one -1/+1 column.
     """
 
@@ -56,7 +56,13 @@ class Coding:
     response_block: Block
     contrast: NDArray[np.float64]
     constant: NDArray[np.float64]
-    signs: tuple[str, ...]
+    sign_factors: tuple[str, ...]
+
+    @property
+    def signs(self) -> tuple[str, ...]:
+        """All coded symbols that are always -1 or +1."""
+        numeric = (name for name, symbol in self.design.scalars.items() if symbol.sign)
+        return tuple(dict.fromkeys((*numeric, *self.sign_factors)))
 
     @property
     def all_blocks(self) -> tuple[Block, ...]:
@@ -72,11 +78,9 @@ class Coding:
 def code_design(design: Design, noise: NoiseKind) -> Coding:
     """Choose blocks and L for a design under one kind of noise."""
     signs = _sign_factors(design, noise)
-    scalars = dict(design.scalars)
-    for factor in signs:
-        scalars.setdefault(factor, ScalarSymbol(Symbol(factor, (factor,)), 0.0, 1.0, sign=True, evaluate=None))
-    radii = {name: v.radius_l1 if noise == "laplace" else v.radius_l2 for name, v in design.vectors.items()}
-    coded = [_coded_column(column, signs, scalars, radii) for column in design.columns]
+    scalars = scalars_with_signs(design, signs)
+    radii = vector_radii(design, noise)
+    coded = [coded_column(column, signs, scalars, radii) for column in design.columns]
     sizes = {name: symbol.width for name, symbol in design.vectors.items()}
     sizes |= {factor: n_codes(design.schema, factor) for column in design.columns for factor in column.weights}
     sign_symbols = [name for name, symbol in scalars.items() if symbol.sign]
@@ -87,7 +91,7 @@ def code_design(design: Design, noise: NoiseKind) -> Coding:
     ]
     blocks = tuple(reduce(close(needed, sizes, sign_symbols)))
     response = make_block(((design.response.symbol.text, 1),), (), (), sizes, sign_symbols)
-    columns = _Columns(blocks)
+    columns = CodedColumns(blocks)
     return Coding(
         design,
         noise,
@@ -95,8 +99,19 @@ def code_design(design: Design, noise: NoiseKind) -> Coding:
         response,
         contrast=np.array([columns.combine(keys) for keys in coded]),
         constant=columns.combine({((), (), ()): 1.0}),
-        signs=signs,
+        sign_factors=signs,
     )
+
+
+def scalars_with_signs(design: Design, signs: Sequence[str]) -> dict[str, ScalarSymbol]:
+    """Return the design's scalar symbols and those that two-level factors are coded by."""
+    extra = {name: ScalarSymbol(Symbol(name, (name,)), 0.0, 1.0, sign=True, evaluate=None) for name in signs}
+    return {**extra, **design.scalars}
+
+
+def vector_radii(design: Design, noise: NoiseKind) -> dict[str, float]:
+    """Return the radius by which each vector symbol is divided."""
+    return {name: v.radius_l1 if noise == "laplace" else v.radius_l2 for name, v in design.vectors.items()}
 
 
 def _sign_factors(design: Design, noise: NoiseKind) -> tuple[str, ...]:
@@ -108,7 +123,7 @@ def _sign_factors(design: Design, noise: NoiseKind) -> tuple[str, ...]:
     return tuple(factor for factor in used if is_two_level(design.schema, factor) and factor not in crossed)
 
 
-def _coded_column(
+def coded_column(
     column: ModelColumn, signs: Sequence[str], scalars: Mapping[str, ScalarSymbol], radii: Mapping[str, float]
 ) -> dict[CodedKey, float]:
     """Expand a model column over coded columns."""
@@ -178,7 +193,7 @@ def _chebyshev_of_power(power: int) -> dict[int, Fraction]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class CodedColumns:
     """Positions of coded columns."""
 
     blocks: Sequence[Block]
@@ -206,4 +221,4 @@ class _Columns:
                         keep &= block.positions()[:, axis] == wanted[name]
                 return start + np.flatnonzero(keep)
             start += block.n_columns
-        raise AssertionError("a coded column without a block")  # pragma: no cover - closure guarantees one
+        raise KeyError((degrees, cell, vectors))

@@ -40,6 +40,8 @@ class ModelColumn:
         Per factor the column's value at each level, shape (L,).
     vectors : tuple of (Symbol, int)
         Columns of vector symbols that enter as factors.
+    expanded : dict or None
+        The numeric part before a lone product was made one transform; None if it was not.
     """
 
     name: str
@@ -48,6 +50,7 @@ class ModelColumn:
     text: str
     weights: Mapping[str, NDArray[np.float64]]
     vectors: tuple[tuple[Symbol, int], ...]
+    expanded: Polynomial | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +88,19 @@ class Design:
     specification: Any
 
     @property
+    def regressor_variables(self) -> tuple[str, ...]:
+        """Raw columns that the right-hand side reads."""
+        return tuple(name for name in self.variables if name not in self.response.symbol.variables)
+
+    @property
     def exog_names(self) -> list[str]:
         """Names of the model columns, in order."""
         return [column.name for column in self.columns]
 
-    def model_matrix(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """Return formulaic's model matrix of a public frame, shape (n, q)."""
+    def model_matrix(self, frame: pd.DataFrame, n_rows: int) -> NDArray[np.float64]:
+        """Return formulaic's model matrix of a public frame, shape (n_rows, q)."""
+        if frame.empty:
+            return np.ones((n_rows, len(self.columns)))
         return np.asarray(self.specification.get_model_matrix(frame, context={}), dtype=np.float64)
 
 
@@ -252,7 +262,7 @@ def _merge_lone_products(columns: Sequence[ModelColumn]) -> tuple[ModelColumn, .
         key = _key(column.polynomial)
         if key in lone:
             symbol = transforms.setdefault(key, _as_transform(column.polynomial, column.text))
-            column = replace(column, polynomial=polynomials.single(symbol))
+            column = replace(column, polynomial=polynomials.single(symbol), expanded=column.polynomial)
         merged.append(column)
     return tuple(merged)
 

@@ -79,15 +79,28 @@ def factorial_frame(schema: Schema, names: Sequence[str]) -> pd.DataFrame:
     return as_frame(schema, {name: axis.ravel() for name, axis in zip(names, mesh, strict=True)})
 
 
-def spread_frame(schema: Schema, names: Sequence[str], n: int) -> pd.DataFrame:
-    """Return `n` public rows spread over all columns jointly: an additive recurrence, so nothing is random."""
+def spread_frame(schema: Schema, names: Sequence[str], n: int, fill: float | Mapping[str, float] = 1.0) -> pd.DataFrame:
+    """Return `n` public rows spread over all columns jointly: an additive recurrence, so nothing is random.
+
+    Parameters
+    ----------
+    schema : Schema
+        Declarations.
+    names : sequence of str
+        Columns wanted.
+    n : int
+        Rows wanted.
+    fill : float or mapping of str to float
+        Share of its declared range, about the middle, over which a continuous column is spread.
+    """
     steps = np.sqrt(first_primes(len(names)))
     values: dict[str, NDArray[np.generic]] = {}
     for name, step in zip(names, steps, strict=True):
         uniform = np.modf((np.arange(1, n + 1) + 0.5) * step)[0]
         column = schema[name]
         if isinstance(column, Continuous):
-            values[name] = column.lower + (column.upper - column.lower) * uniform
+            share = fill if isinstance(fill, float) else fill.get(name, 1.0)
+            values[name] = column.mid + share * column.half * (2 * uniform - 1)
         else:
             values[name] = np.floor(uniform * len(column.levels)).astype(np.int64)
     return as_frame(schema, values)

@@ -1,0 +1,60 @@
+"""How much signal the noise leaves: kappa for the whole fit, in a word (methods, 1.12)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpstats.inference.estimates import ModelSpace
+from dpstats.inference.moments import NoisyMoments
+
+GOOD, USABLE = 0.2, 0.5
+WEAK_JOINT_TEST = 0.6
+
+
+def kappa(moments: NoisyMoments, space: ModelSpace) -> float:
+    """Return the noise-to-signal number of the Gram matrix; inf where the noise exceeds the signal.
+
+    Notes
+    -----
+    2 sqrt(p) t / lambda_min, t the median noise sd of an off-diagonal entry among the p non-constant directions, and
+    lambda_min the smallest eigenvalue of the Gram matrix after partialling out the constant.
+    """
+    if not moments.variances.any():
+        return 0.0
+    gram = space.q.T @ moments.matrix[:-1, :-1] @ space.q
+    directions = _varying(space)
+    p = directions.shape[1]
+    if p == 0:
+        return math.sqrt(moments.variances[moments.count]) / max(moments.n_complete, 1.0)
+    if space.has_constant:
+        constant = space.q.T @ space.constant
+        total = constant @ gram @ constant
+        if total <= 0:
+            return math.inf
+        gram = gram - np.outer(gram @ constant, gram @ constant) / total
+    smallest = float(np.linalg.eigvalsh(directions.T @ gram @ directions)[0])
+    index = moments.index[:-1, :-1]
+    pairs = index[np.triu_indices(len(index), 1)]
+    sd = math.sqrt(float(np.median(moments.variances[pairs[pairs >= 0]]))) if (pairs >= 0).any() else 0.0
+    return 2 * math.sqrt(p) * sd / smallest if smallest > 0 else math.inf
+
+
+def _varying(space: ModelSpace) -> np.ndarray:
+    """Orthonormal basis, in the model's basis, of what is orthogonal to the constant; shape (q, p)."""
+    identity = np.eye(space.n_params)
+    if not space.has_constant:
+        return identity
+    constant = space.q.T @ space.constant
+    return np.linalg.svd(constant[None, :])[2][1:].T
+
+
+def word(number: float) -> str:
+    """Return good, usable or weak for a kappa."""
+    return "good" if number <= GOOD else "usable" if number <= USABLE else "weak"
+
+
+def word_for_signal(signal: float) -> str:
+    """Return good, usable or weak for a coefficient's signal-to-noise ratio; a weak one has an unbounded interval."""
+    return "good" if signal >= 8 else "usable" if signal > 2 else "weak"

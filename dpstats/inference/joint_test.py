@@ -1,0 +1,73 @@
+"""Joint tests of several linear hypotheses, in score form: the variance is evaluated under the hypothesis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from dpstats.inference.estimates import LeastSquares, ModelSpace, residual_vector
+from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.monte_carlo import simulate_forms
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTest:
+    """A joint test (zone: released).
+
+    Attributes
+    ----------
+    statistic : float
+        Chi-squared under the hypothesis if the noise is Gaussian.
+    pvalue : float
+        From the chi-squared law, or from 10,000 draws of the known Laplace law.
+    df : int
+        Number of hypotheses.
+    """
+
+    statistic: float
+    pvalue: float
+    df: int
+
+
+def score_test(
+    moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows: NDArray[np.float64], values: NDArray[np.float64]
+) -> ScoreTest:
+    """Test rows @ beta = values jointly.
+
+    Parameters
+    ----------
+    moments : NoisyMoments
+        Released sums.
+    space : ModelSpace
+        Model columns.
+    fit : LeastSquares
+        Their fit.
+    rows : ndarray
+        Shape (m, q), of full rank.
+    values : ndarray
+        Shape (m,), in coded units of the response.
+
+    Notes
+    -----
+    With d = C beta-tilde - values and the restricted estimate beta_0 = beta-tilde - C1 C'(C C1 C')^-1 d, the statistic
+    is d' W^-1 d, W the covariance of C beta-tilde with the noise evaluated at beta_0 (methods, 1.10).
+    """
+    C = np.linalg.solve(space.r.T, rows.T).T
+    distance = C @ fit.gamma - values
+    spread = fit.covariance @ C.T
+    restricted = fit.gamma - spread @ np.linalg.solve(C @ spread, distance)
+    at_null = residual_vector(restricted, space)
+    forms = moments.noise_of((moments.forms(at_null)[:-1].T @ (space.q @ fit.inverse @ C.T)).T)
+    sampling = C @ fit.sampling @ C.T
+    W = np.linalg.inv(sampling + (forms * moments.variances) @ forms.T)
+    statistic = float(distance @ W @ distance)
+    if fit.singular:
+        return ScoreTest(statistic, 1.0, len(rows))
+    if moments.law == "gaussian" or not moments.variances.any():
+        return ScoreTest(statistic, float(chdtrc(len(rows), statistic)), len(rows))
+    draws = simulate_forms(moments, forms, sampling)
+    exceeding = int((np.einsum("ni,ij,nj->n", draws, W, draws) >= statistic).sum())
+    return ScoreTest(statistic, (1 + exceeding) / (1 + len(draws)), len(rows))

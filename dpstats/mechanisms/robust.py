@@ -1,0 +1,100 @@
+"""The second stage of least squares with robust standard errors: squared scores at the released estimate.
+
+released  estimate, contrasts, clip, ranges: what is measured
+private   rows -> (l'z)^2 psi(r)^2, rounded to {0, ..., K} -> exact sums
+release   max-norm noise (pure), or Gaussian noise scaled to each coefficient
+public    ratios of robust to model-based variances
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.inference.robust import ScoreTarget
+from dpstats.mechanisms.ssp import MomentPlan
+from dpstats.privacy.notions import Budget, stage_strength
+from dpstats.records.scores import sum_squared_scores
+from dpstats.records.source import Source
+from dpstats.release.knorm import max_norm_sd
+from dpstats.release.noise import ROUNDING, TRANSFER_VARIANCE, NoiseSource, gaussian_scale
+from dpstats.release.release import NoisePlan, release_integers
+from dpstats.specification.rowmap import RowMap
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRelease:
+    """Noisy squared scores (zone: released).
+
+    Attributes
+    ----------
+    values : ndarray
+        H_j with noise, shape (q,).
+    sd : ndarray
+        Standard deviation of the noise, shape (q,).
+    cost : Budget
+        epsilon, or rho = mu^2 / 2.
+    """
+
+    values: NDArray[np.float64]
+    sd: NDArray[np.float64]
+    cost: Budget
+
+
+def release_scores(
+    target: ScoreTarget, plan: MomentPlan, source: Source, n_rows: int, share: float, noise: NoiseSource
+) -> ScoreRelease:
+    """Read the table a second time and release the squared scores.
+
+    Parameters
+    ----------
+    target : ScoreTarget
+        What to measure; from the first release.
+    plan : MomentPlan
+        Of the first release: coding, lattice and law of the noise.
+    source : Source
+        The table.
+    n_rows : int
+        Its public length.
+    share : float
+        Share of the budget.
+    noise : NoiseSource
+        Real, simulated or none.
+
+    Notes
+    -----
+    One row moves coordinate j by at most K steps, in either direction. Pure: the cube [-K, K]^q is the unit ball of
+    the max norm times K. Gaussian: in units of m_j / U_j the squared change is at most the smaller of
+    sum (U_j / m_j)^2 and 2 (joint size)^2, because two non-negative vectors differ by at most sqrt 2 times the larger
+    norm, which is at most the sum of the entries; rounding adds at most one step per coordinate.
+    """
+    steps = 2 ** min(30, 61 - math.ceil(math.log2(max(n_rows, 2))))
+    size = len(target.ranges)
+    strength = stage_strength(plan.budget, plan.coding.noise, share)
+    unit = target.ranges / steps
+    if plan.coding.noise == "laplace":
+        scales = np.full(size, np.nextafter(steps / strength * ROUNDING, np.inf))
+        noise_plan = NoisePlan("max_norm", scales, np.full(size, float(steps)))
+        sd = unit * max_norm_sd(1.0, 1 / scales[0], size)
+        cost = Budget(epsilon=float(steps / scales[0]))
+    else:
+        relative = target.ranges / target.model
+        joint = math.sqrt(2) * target.joint_size * (1 + 1e-9) + float(np.linalg.norm(unit / target.model))
+        change = min(float(np.linalg.norm(relative)), joint)
+        scales = gaussian_scale(target.model * change / strength / unit)
+        noise_plan = NoisePlan("gaussian", scales, np.full(size, float(steps)))
+        sd = unit * scales
+        smallest = (scales**2 - (TRANSFER_VARIANCE if plan.budget.delta else 0.0)) * (unit / target.model) ** 2
+        cost = Budget(rho=change**2 / float(smallest.min()) / 2)
+    released = release_integers(
+        lambda: sum_squared_scores(
+            source, RowMap(plan.coding), plan.bits, target.leverage, target.residual, target.clip, target.ranges, steps
+        ),
+        noise_plan,
+        noise,
+    )
+    private = plan.budget.is_private
+    return ScoreRelease(released * unit, sd if private else np.zeros(size), cost if private else plan.budget)

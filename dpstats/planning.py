@@ -1,0 +1,292 @@
+"""`plan`: the expected width of intervals before any budget is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from dpstats.errors import OptionError
+from dpstats.forecast import Reference, reference_contrasts, round_up
+from dpstats.inference.diagnostics import word_for_signal
+from dpstats.inference.moment_test import Contrast
+from dpstats.mechanisms.options import SSP
+from dpstats.mechanisms.ssp import MomentPlan, plan_moments
+from dpstats.privacy.notions import Budget, budget_of
+from dpstats.specification.design import Design, build_design
+from dpstats.specification.schema import Continuous, Schema
+from dpstats.specification.view import facts_of
+
+SD_X, SD_Y, RSQUARED = 0.3, 0.25, 0.5
+LARGEST_FACTOR = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A forecast from public facts and guesses; no record was read and nothing was spent.
+
+    Attributes
+    ----------
+    formula : str
+        As written.
+    n : int
+        Rows.
+    budget : Budget
+        What would be spent.
+    mechanism : str
+        What would be released, and with which noise.
+    table : pandas.DataFrame
+        One row per coefficient: ``width`` (expected interval width relative to a non-private fit, inf where the
+        interval would be unbounded), ``signal`` (SNR; the interval is bounded above about 2) and ``forecast`` (good,
+        usable, weak).
+    tighter : pandas.Series
+        Median width of the slopes if the bounds of one column were half as wide, by column; all else equal.
+    """
+
+    formula: str
+    n: int
+    budget: Budget
+    mechanism: str
+    table: pd.DataFrame
+    tighter: pd.Series
+    _design: Design
+    _reference: Reference
+    _noise: str
+
+    @property
+    def width(self) -> float:
+        """Median expected width of the slopes' intervals, relative to a non-private fit."""
+        return _typical(self.table)
+
+    def n_for(self, width: float) -> int:
+        """Return the number of rows, to two digits, for which the median width falls to `width`.
+
+        Parameters
+        ----------
+        width : float
+            Wanted width relative to a non-private fit; above 1.
+        """
+
+        def at(factor: float) -> float:
+            n = self.n * factor
+            return _typical(_table(_plan(self._design, self.budget, n, self._noise), replace(self._reference, n=n)))
+
+        return int(round_up(self.n * _smallest_factor(at, width)))
+
+    def budget_for(self, width: float) -> Budget:
+        """Return the budget, to two digits, for which the median width falls to `width`: epsilon or rho is raised.
+
+        Parameters
+        ----------
+        width : float
+            Wanted width relative to a non-private fit; above 1.
+        """
+
+        def scaled(factor: float) -> Budget:
+            if self.budget.rho is not None:
+                return replace(self.budget, rho=round_up(self.budget.rho * factor))
+            return replace(self.budget, epsilon=round_up((self.budget.epsilon or 1.0) * factor))
+
+        def at(factor: float) -> float:
+            return _typical(_table(_plan(self._design, scaled(factor), self.n, self._noise), self._reference))
+
+        return scaled(_smallest_factor(at, width))
+
+    def __str__(self) -> str:
+        lines = [
+            f"Plan for {self.formula!r}: n = {self.n:,}, {self.budget}, {self.mechanism}",
+            f"Guesses: sd of columns {self._reference.sd_x} of half their range, sd of the outcome "
+            f"{self._reference.sd_y}, R-squared {self._reference.rsquared}",
+            "",
+            self.table.to_string(float_format=lambda v: f"{v:.2f}"),
+            "",
+            f"Median width of the slopes: {self.width:.2f} times a non-private interval (about +-20 %).",
+        ]
+        if len(self.tighter):
+            best = self.tighter.idxmin()
+            lines.append(f"With the bounds of {best!r} half as wide: {self.tighter[best]:.2f}.")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the expected width of each coefficient's interval; needs the ``plot`` extra.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        import matplotlib.pyplot as plt
+
+        ax = ax if ax is not None else plt.subplots(figsize=(6, 0.4 * len(self.table) + 1.2), layout="constrained")[1]
+        finite = self.table["width"].where(self.table["width"] < math.inf)
+        ax.barh(self.table.index, finite, color="0.6")
+        ax.axvline(1.0, color="black", linewidth=1, linestyle="--")
+        for name in self.table.index[finite.isna()]:
+            ax.text(1.05, name, "unbounded", va="center")
+        ax.invert_yaxis()
+        ax.set_xlabel("expected interval width / non-private width")
+        ax.set_title(f"{self.budget}, n = {self.n:,}")
+        return ax
+
+
+def plan(
+    formula: str,
+    n: int,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    rho: float | None = None,
+    bounds: Mapping[str, Sequence[float]] | None = None,
+    levels: Mapping[str, Sequence[Hashable]] | None = None,
+    schema: Schema | None = None,
+    mechanism: str | SSP = "auto",
+    sd_x: float | Mapping[str, float] = SD_X,
+    sd_y: float = SD_Y,
+    rsquared: float = RSQUARED,
+) -> Plan:
+    """Forecast the intervals of `dp_ols` before any budget is spent; it can see no data.
+
+    Parameters
+    ----------
+    formula : str
+        As for `dp_ols`.
+    n : int
+        Number of rows.
+    epsilon, delta, rho : float, optional
+        As for `dp_ols`.
+    bounds, levels, schema
+        As for `dp_ols`; every column of the formula must be declared.
+    mechanism : {"auto", "ssp"} or SSP
+        As for `dp_ols`.
+    sd_x : float or dict of str to float
+        Guess of a continuous column's standard deviation in units of half its range; spread evenly it would be .577.
+    sd_y : float
+        The same for the outcome.
+    rsquared : float
+        Guess of R-squared.
+
+    Returns
+    -------
+    Plan
+        With a small table, ``width``, ``n_for(width)``, ``budget_for(width)`` and ``plot()``.
+
+    Raises
+    ------
+    BudgetError, SchemaError, FormulaError, DesignError, OptionError
+        As for `dp_ols`.
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> p = dps.plan("y ~ x + C(g)", n=20_000, epsilon=1, bounds={"x": (0, 1), "y": (0, 1)}, levels={"g": ["a", "b"]})
+    >>> list(p.table.index)
+    ['Intercept', 'C(g)[T.b]', 'x']
+    """
+    budget = budget_of(epsilon, delta, rho)
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise OptionError(f"n must be a whole number of rows, as in n=10_000; not {n!r}")
+    options = as_ssp(mechanism)
+    declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
+    design = build_design(formula, declared, facts_of(declared.columns))
+    reference = Reference(float(n), sd_x, float(sd_y), float(rsquared))
+    planned = _plan(design, budget, n, options.noise)
+    table = _table(planned, reference)
+    return Plan(
+        formula,
+        n,
+        budget,
+        f"ssp, {planned.coding.noise.capitalize()}",
+        table,
+        _tighter(design, planned, reference),
+        design,
+        reference,
+        options.noise,
+    )
+
+
+def as_ssp(mechanism: str | SSP) -> SSP:
+    """Return the options that a mechanism argument stands for.
+
+    Raises
+    ------
+    OptionError
+        If it is neither a known name nor an options object.
+    """
+    if isinstance(mechanism, SSP):
+        return mechanism
+    if mechanism not in ("auto", "ssp"):
+        raise OptionError(f"mechanism must be one of 'auto', 'ssp' or dps.SSP(...), not {mechanism!r}")
+    return SSP()
+
+
+def _plan(design: Design, budget: Budget, n: float, noise: Any) -> MomentPlan:
+    return plan_moments(design, budget, max(int(n), 1), noise=noise)
+
+
+def _table(planned: MomentPlan, reference: Reference) -> pd.DataFrame:
+    found = reference_contrasts(planned, reference)
+    rows = [(_width(c), c.signal_to_noise, word_for_signal(c.signal_to_noise)) for c in found]
+    return pd.DataFrame(rows, columns=["width", "signal", "forecast"], index=planned.view.design.exog_names)
+
+
+def _width(contrast: Contrast) -> float:
+    """Return the expected width of the 95 % interval relative to one without noise."""
+    low, high = contrast.interval(0.05)
+    return (high - low) / (2 * 1.959964 * math.sqrt(contrast.sampling)) if contrast.sampling > 0 else math.inf
+
+
+def _typical(table: pd.DataFrame) -> float:
+    slopes = table["width"].drop("Intercept", errors="ignore")
+    return float((slopes if len(slopes) else table["width"]).median())
+
+
+def _tighter(design: Design, planned: MomentPlan, reference: Reference) -> pd.Series:
+    """Median width with one column's bounds halved, which doubles its spread in coded units (uniform at most)."""
+    found = {}
+    continuous = [name for name in design.variables if isinstance(design.schema[name], Continuous)]
+    for name in continuous:
+        if name in design.response.symbol.variables:
+            changed = replace(reference, sd_y=min(2 * reference.sd_y, 0.577))
+        else:
+            sd = {k: _sd_of(reference, k) * (2 if k == name else 1) for k in continuous}
+            changed = replace(reference, sd_x=sd)
+        found[name] = _typical(_table(planned, changed))
+    return pd.Series(found, dtype=float)
+
+
+def _sd_of(reference: Reference, name: str) -> float:
+    return reference.sd_x if isinstance(reference.sd_x, float) else reference.sd_x.get(name, SD_X)
+
+
+def _smallest_factor(width_at: Any, wanted: float) -> float:
+    """Return the smallest factor, to about 1 %, at which the width falls to what is wanted.
+
+    Raises
+    ------
+    OptionError
+        If no factor up to a million does.
+    """
+    if not wanted > 1:
+        raise OptionError(
+            f"width is relative to a non-private interval and must be above 1, as in 1.25; not {wanted!r}"
+        )
+    low, high = 1e-6, 1.0
+    while width_at(high) > wanted:
+        low, high = high, high * 4
+        if high > LARGEST_FACTOR:
+            raise OptionError(f"no table or budget up to a million times larger gives a width of {wanted:g}")
+    low = max(low, high / 4**10)
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if width_at(middle) <= wanted else (middle, high)
+    return high

@@ -1,0 +1,68 @@
+"""Private rows to clipped squared scores at a released parameter, as exact integer sums."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.records.rows import lattice_rows
+from dpstats.records.source import Partition, Source
+from dpstats.specification.rowmap import RowMap
+
+
+def sum_squared_scores(
+    source: Source,
+    row_map: RowMap,
+    bits: int,
+    leverage: NDArray[np.float64],
+    residual: NDArray[np.float64],
+    clip: float,
+    ranges: NDArray[np.float64],
+    steps: int,
+) -> NDArray[np.int64]:
+    """Return sum_i (l_j'z_i)^2 psi_c(r_i)^2 for each j, in units of ranges_j / steps (zone: PRIVATE).
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    row_map : RowMap
+        From raw to coded columns, the response last.
+    bits : int
+        Lattice of the coded columns.
+    leverage : ndarray
+        Rows l_j, shape (m, D_x).
+    residual : ndarray
+        Coefficients of the residual on a coded row, shape (D,).
+    clip : float
+        Residuals are clipped to [-clip, clip].
+    ranges : ndarray
+        Largest term of one row, shape (m,).
+    steps : int
+        Each row's term is rounded to {0, ..., steps}, and clipped to it, whatever the floating-point errors were.
+    """
+
+    def partition_sum(partition: Partition) -> NDArray[np.int64]:
+        rows, _ = lattice_rows(partition, row_map, bits)
+        rows *= 2.0**-bits
+        clipped = np.clip(_combine(rows, residual), -clip, clip) ** 2
+        terms = [
+            _whole_steps(_combine(rows, weights) ** 2 * clipped * (steps / size), steps).sum()
+            for weights, size in zip(leverage, ranges, strict=True)
+        ]
+        return np.array(terms, dtype=np.int64)
+
+    return source.map_reduce(row_map.variables, partition_sum, lambda a, b: a + b)
+
+
+def _whole_steps(terms: NDArray[np.float64], steps: int) -> NDArray[np.int64]:
+    """Round to {0, ..., steps}; this clip, not the bound on the terms, is what limits a row's effect."""
+    return np.fmax(np.fmin(np.rint(terms), steps), 0).astype(np.int64)
+
+
+def _combine(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows @ weights by a loop over columns in fixed order, so that a row's value does not depend on others."""
+    total = np.zeros(len(rows))
+    for weight, column in zip(weights, rows.T, strict=False):
+        total += weight * column
+    return total

@@ -1,0 +1,179 @@
+"""A released moment vector: what was paid for once, and any number of models that it fits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpstats.errors import DataError
+from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.reconcile import reconcile
+from dpstats.privacy.cost import PrivacyCost
+from dpstats.privacy.notions import Budget
+from dpstats.privacy.unit import Protection
+from dpstats.specification.atoms import build_atoms
+from dpstats.specification.coding import Coding, code_design
+from dpstats.specification.design import build_design
+from dpstats.specification.identities import find_identities
+from dpstats.specification.schema import Binary, Categorical, Column, Continuous, Schema
+from dpstats.specification.view import embed, facts_of, full_view
+
+if TYPE_CHECKING:
+    from dpstats.results.results import DPResults
+
+FORMAT = "dpstats-moments-1"
+
+
+@dataclass(frozen=True, slots=True)
+class MomentRelease:
+    """Noisy second moments of a formula's coded columns, as `dp_moments` returns them (zone: released).
+
+    Fitting, saving and sending it costs no further budget.
+
+    Attributes
+    ----------
+    coding : Coding
+        The coded columns.
+    moments : NoisyMoments
+        As released, before reconciliation.
+    privacy : PrivacyCost
+        What the release cost.
+    reconciled : bool
+        Whether fits let redundant sums agree first.
+    declared : str
+        Where bounds and levels came from.
+    """
+
+    coding: Coding
+    moments: NoisyMoments
+    privacy: PrivacyCost
+    reconciled: bool = True
+    declared: str = "declared"
+
+    @property
+    def formula(self) -> str:
+        """The formula that was released."""
+        return self.coding.design.formula
+
+    @property
+    def mechanism(self) -> str:
+        """What was released, and with which noise."""
+        return f"ssp, {self.coding.noise.capitalize()}"
+
+    def usable_moments(self) -> NoisyMoments:
+        """Return the moments that fits use."""
+        if not self.reconciled:
+            return self.moments
+        blocks, signs = self.coding.all_blocks, self.coding.signs
+        return reconcile(self.moments, find_identities(blocks, build_atoms(blocks, signs), signs))
+
+    def fit(self, formula: str | None = None) -> DPResults:
+        """Fit the released formula, or another formula in its span, at no further cost.
+
+        Parameters
+        ----------
+        formula : str, optional
+            Same response; regressors whose columns are linear combinations of the released ones.
+
+        Raises
+        ------
+        FormulaError, SchemaError, DesignError
+            If the formula is not well formed or not in the span.
+        """
+        from dpstats.results.results import DPResults
+
+        view = full_view(self.coding) if formula is None else embed(formula, self.coding)
+        return DPResults(self, view)
+
+    def save(self, path: str | Path) -> None:
+        """Write the release to a text file (JSON) that holds released numbers and public facts only."""
+        design = self.coding.design
+        content = {
+            "format": FORMAT,
+            "formula": design.formula,
+            "schema": {name: _column_to_json(column) for name, column in design.schema.columns.items()},
+            "noise": self.coding.noise,
+            "values": self.moments.values.tolist(),
+            "variances": self.moments.variances.tolist(),
+            "privacy": asdict(self.privacy),
+            "reconciled": self.reconciled,
+            "declared": self.declared,
+        }
+        Path(path).write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+    def __repr__(self) -> str:
+        state = "" if self.privacy.is_private else ", NOT PRIVATE"
+        return f"<MomentRelease: {self.formula!r}, {len(self.moments.values)} sums, {self.privacy.budget}{state}>"
+
+
+def load_release(path: str | Path) -> MomentRelease:
+    """Read a release that `MomentRelease.save` wrote.
+
+    Raises
+    ------
+    DataError
+        If the file is not such a release.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {str(path)!r}: {error}") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f"{str(path)!r} is not a saved dpstats release")
+    schema = Schema({name: _column_from_json(column) for name, column in content["schema"].items()})
+    coding = code_design(build_design(content["formula"], schema, facts_of(schema.columns)), content["noise"])
+    atoms = build_atoms(coding.all_blocks, coding.signs)
+    values, variances = np.array(content["values"]), np.array(content["variances"])
+    if values.shape != (atoms.n_atoms,) or variances.shape != values.shape:
+        raise DataError(f"{str(path)!r} holds {len(values)} sums where its formula has {atoms.n_atoms}")
+    moments = NoisyMoments(values, variances, content["noise"], atoms.index, atoms.count)
+    return MomentRelease(
+        coding, moments, _cost_from_json(content["privacy"]), content["reconciled"], content["declared"]
+    )
+
+
+def fit_many(release: MomentRelease, formulas: Sequence[str]) -> list[DPResults]:
+    """Fit several formulas from one release, at no further cost.
+
+    Parameters
+    ----------
+    release : MomentRelease
+        From `dp_moments`.
+    formulas : sequence of str
+        Each in the span of the released columns.
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> adult, schema = dps.datasets.load_adult()
+    >>> release = dps.dp_moments("hours_per_week ~ age + C(sex)", adult, epsilon=1, schema=schema)
+    >>> [len(fit.params) for fit in dps.fit_many(release, ["hours_per_week ~ age", "hours_per_week ~ age + C(sex)"])]
+    [2, 3]
+    """
+    return [release.fit(formula) for formula in formulas]
+
+
+def _column_to_json(column: Column) -> dict[str, Any]:
+    if isinstance(column, Continuous):
+        return {"lower": column.lower, "upper": column.upper}
+    return {"binary" if isinstance(column, Binary) else "levels": list(column.levels)}
+
+
+def _column_from_json(content: dict[str, Any]) -> Column:
+    if "lower" in content:
+        return Continuous(content["lower"], content["upper"])
+    return Categorical(content["levels"]) if "levels" in content else Binary(tuple(content["binary"]))
+
+
+def _cost_from_json(content: dict[str, Any]) -> PrivacyCost:
+    return PrivacyCost(
+        Budget(**content["budget"]),
+        {name: Budget(**part) for name, part in content["parts"].items()},
+        Protection(**content["protection"]),
+        content["noise"],
+    )
