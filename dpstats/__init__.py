@@ -10,6 +10,7 @@ from dpstats.errors import (
     InfeasibleError,
     NotReleasedError,
     OptionError,
+    ReleaseError,
     SchemaError,
 )
 from dpstats.mechanisms.options import HC0, HC1, SSP
@@ -39,6 +40,7 @@ __all__ = [
     "NotReleasedError",
     "OptionError",
     "Plan",
+    "ReleaseError",
     "Schema",
     "SchemaError",
     "datasets",

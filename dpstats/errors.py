@@ -30,6 +30,10 @@ class BudgetError(DPStatsError, ValueError):
     """The privacy budget is missing, contradictory or unusable."""
 
 
+class ReleaseError(DPStatsError, RuntimeError):
+    """Reading the records failed; the message says nothing about them."""
+
+
 class InfeasibleError(BudgetError):
     """The public forecast says that nothing useful can come out; nothing was spent."""
 

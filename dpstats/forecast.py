@@ -20,6 +20,7 @@ from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.reconcile import reconcile
 from dpstats.mechanisms.ssp import MomentPlan
 from dpstats.privacy.notions import Budget
+from dpstats.specification.coercion import array_of
 from dpstats.specification.grids import spread_frame
 from dpstats.specification.identities import find_identities
 from dpstats.specification.rowmap import RowMap
@@ -71,7 +72,7 @@ def reference_moments(plan: MomentPlan, reference: Reference, space: ModelSpace)
     rows = 200 + 20 * plan.coding.n_columns
     names = design.regressor_variables
     frame = spread_frame(design.schema, names, rows, fill)
-    z = RowMap(plan.coding, with_response=False).code({name: frame[name] for name in names}, rows).columns
+    z = RowMap(plan.coding, with_response=False).code({name: array_of(frame[name]) for name in names}, rows).columns
     gram = z.T @ z / rows
     slopes = _equal_slopes(gram, space, reference)
     matrix = np.empty((len(gram) + 1, len(gram) + 1))

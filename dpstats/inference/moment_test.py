@@ -114,7 +114,7 @@ def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows:
     in_basis = np.linalg.solve(space.r.T, rows.T)
     leverage = fit.inverse @ in_basis
     forms = moments.noise_of((moments.forms(fit.residual)[:-1].T @ (space.q @ leverage)).T)
-    sampling = np.einsum("im,ij,jm->m", in_basis, fit.sampling, in_basis)
+    sampling = np.maximum(np.einsum("im,ij,jm->m", in_basis, fit.sampling, in_basis), 0.0)
     spread = fit.covariance @ in_basis
     found = []
     for m in range(len(rows)):

@@ -115,7 +115,14 @@ def plan_moments(
         raise BudgetError(
             f"{noise} noise needs {'an epsilon' if noise == 'laplace' else 'a delta or rho'}, not {budget}"
         )
-    plans = [_plan(design, kind, budget, n_rows, share) for kind in allowed if noise in ("auto", kind)]
+    plans, refusals = [], []
+    for kind in allowed if noise == "auto" else [noise]:
+        try:
+            plans.append(_plan(design, kind, budget, n_rows, share))
+        except BudgetError as error:
+            refusals.append(error)
+    if not plans:
+        raise refusals[0]
     return min(plans, key=forecast_variance)
 
 

@@ -9,7 +9,7 @@ from dpstats.privacy.notions import Budget, compose
 from dpstats.privacy.unit import Protection
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PrivacyCost:
     """The privacy that a release cost, part by part (zone: public).
 
@@ -42,3 +42,10 @@ class PrivacyCost:
     def is_private(self) -> bool:
         """True if the noise was drawn from the operating system's generator at a finite budget."""
         return self.noise == "real"
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}: {part}" for name, part in self.parts.items())
+        state = "" if self.is_private else f"NOT PRIVATE ({self.noise} noise), "
+        return (
+            f"<PrivacyCost: {state}budget {self.budget}; {parts}; {self.protection.relation}, {self.protection.unit}>"
+        )

@@ -107,30 +107,39 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
     Notes
     -----
-    Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu); Balle and Wang 2018, exact.
+    Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu); Balle and Wang 2018, exact. A bound on the floating
+    point error is added, which matters only for epsilon far below 1e-3.
 
     Examples
     --------
     >>> round(gaussian_delta(1.0, 0.236704) * 1e6, 3)
     1.0
     """
-    first = math.exp(log_ndtr(mu / 2 - epsilon / mu))
+    log_first = float(log_ndtr(mu / 2 - epsilon / mu))
+    first = math.exp(log_first)
     second = math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
-    return first - second
+    return first - second + 16 * np.finfo(float).eps * first * (2 - log_first)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the mu whose Gaussian mechanism is exactly (epsilon, delta)-DP.
+
+    Raises
+    ------
+    BudgetError
+        If no mu can be told from 0.
 
     Examples
     --------
     >>> round(gaussian_mu(1.0, 1e-6), 6)
     0.236704
     """
-    upper = 1e3
+    lower, upper = 1e-9, 1e3
     while gaussian_delta(epsilon, upper) < delta:
         upper *= 10
-    return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-9, upper, xtol=1e-15, rtol=1e-14))
+    if gaussian_delta(epsilon, lower) >= delta:
+        raise BudgetError(f"epsilon = {epsilon:g} with delta = {delta:g} is too small for Gaussian noise")
+    return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, lower, upper, xtol=1e-15, rtol=1e-14))
 
 
 def stage_strength(budget: Budget, kind: Literal["laplace", "gaussian"], share: float = 1.0) -> float:

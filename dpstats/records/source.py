@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -10,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dpstats.errors import DataError
+from dpstats.specification.coercion import array_of, kind_of
 from dpstats.specification.schema import TableFacts
 
 PARTITION_ROWS = 65_536
@@ -23,8 +26,8 @@ class Partition:
 
     Attributes
     ----------
-    columns : dict of str to array-like
-        Raw columns, each of length `n_rows`.
+    columns : dict of str to array
+        Raw columns, ndarrays or pandas extension arrays, each of length `n_rows`.
     n_rows : int
         Number of rows.
     """
@@ -47,97 +50,110 @@ class Source(Protocol):
         """Apply `function` to every partition of some columns and add up the results, in any order."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class FrameSource:
-    """A pandas DataFrame (zone: PRIVATE), read in partitions of `partition_rows` rows."""
+@contextmanager
+def silence() -> Iterator[None]:
+    """Keep numpy and warnings quiet: whether they would speak depends on private values."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
-    frame: pd.DataFrame
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ArraySource:
+    """Columns in memory (zone: PRIVATE), read in partitions so that memory does not grow with the table's length.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Column names in table order, duplicates kept.
+    arrays : tuple
+        Their arrays, of one length.
+    n_rows : int
+        That length.
+    partition_rows : int
+        Rows of a partition.
+    """
+
+    names: tuple[str, ...]
+    arrays: tuple[Any, ...]
+    n_rows: int
     partition_rows: int = PARTITION_ROWS
 
     def __repr__(self) -> str:
-        return f"FrameSource(shape={self.frame.shape})"
+        return f"ArraySource({len(self.names)} columns, {self.n_rows} rows)"
 
     @property
     def facts(self) -> TableFacts:
-        """Public facts of the frame."""
-        names = tuple(map(str, self.frame.columns))
-        kinds = {name: _kind(self.frame.dtypes.iloc[i]) for i, name in enumerate(names)}
-        return TableFacts(names, kinds, len(self.frame))
+        """Public facts of the table; dtypes are among them, values are not."""
+        kinds = {name: kind_of(array.dtype) for name, array in zip(self.names, self.arrays, strict=True)}
+        return TableFacts(self.names, kinds, self.n_rows)
 
     def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
-        """Apply `function` to consecutive row blocks, so that memory does not grow with the table's length."""
-        positions = {str(name): i for i, name in enumerate(self.frame.columns)}
-        n_rows = len(self.frame)
-        columns = {name: _values(self.frame.iloc[:, positions[name]]) for name in names}
+        """Apply `function` to consecutive row blocks and add up."""
+        known = dict(zip(self.names, self.arrays, strict=True))
         step = self.partition_rows
-        parts = (
-            Partition({name: array[start : start + step] for name, array in columns.items()}, min(step, n_rows - start))
-            for start in range(0, n_rows, step)
-        )
-        total = function(next(parts))
-        for part in parts:
-            total = add(total, function(part))
+        with silence():
+            parts = (
+                Partition({name: known[name][start : start + step] for name in names}, min(step, self.n_rows - start))
+                for start in range(0, self.n_rows, step)
+            )
+            total = function(next(parts))
+            for part in parts:
+                total = add(total, function(part))
         return total
 
 
-def _values(column: pd.Series) -> Any:
-    """Return a column's array without copying it."""
-    return column.array if isinstance(column.dtype, pd.api.extensions.ExtensionDtype) else column.to_numpy()
-
-
-def _kind(dtype: Any) -> str:
-    """Name the kind of a column from its dtype alone."""
-    if pd.api.types.is_bool_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype):
-        return "bool"
-    if isinstance(dtype, pd.CategoricalDtype):
-        return "category"
-    if (
-        pd.api.types.is_datetime64_any_dtype(dtype)
-        or pd.api.types.is_timedelta64_dtype(dtype)
-        or isinstance(dtype, pd.PeriodDtype)
-    ):
-        return "datetime"
-    if pd.api.types.is_complex_dtype(dtype):
-        return "other"
-    if pd.api.types.is_numeric_dtype(dtype):
-        return "number"
-    if isinstance(dtype, pd.StringDtype) or getattr(dtype, "kind", "") in {"U", "S"}:
-        return "text"
-    return "object" if dtype == np.dtype(object) else "other"
-
-
-def as_source(data: Any) -> Source:
+def as_source(data: Any, partition_rows: int = PARTITION_ROWS) -> Source:
     """Wrap a table.
 
     Parameters
     ----------
     data : pandas.DataFrame or dict of array-like
-        One row per record; a dict maps column names to arrays of equal length.
+        One row per record; a dict maps column names to numpy arrays, pandas Series or lists of equal length. A list
+        has no dtype of its own and is read cell by cell.
+    partition_rows : int
+        Rows that are held in coded form at a time.
 
     Raises
     ------
     DataError
         If the type is not supported, the columns differ in length, or there is no row.
     """
-    if isinstance(data, Mapping):
-        data = _frame_from_arrays(data)
-    if not isinstance(data, pd.DataFrame):
+    if isinstance(data, pd.DataFrame):
+        names = tuple(map(str, data.columns))
+        arrays = tuple(array_of(data.iloc[:, i]) for i in range(data.shape[1]))
+        n_rows = len(data)
+    elif isinstance(data, Mapping):
+        names = tuple(map(str, data))
+        arrays = tuple(_as_array(name, values) for name, values in data.items())
+        n_rows = _common_length(names, arrays)
+    else:
         raise DataError(f"data must be a pandas DataFrame or a dict of arrays, not {type(data).__name__}")
-    if len(data) == 0:
+    if n_rows == 0:
         raise DataError("data has no rows")
-    return FrameSource(data)
+    return ArraySource(names, arrays, n_rows, partition_rows)
 
 
-def _frame_from_arrays(data: Mapping[Any, Any]) -> pd.DataFrame:
-    series = {}
-    for name, values in data.items():
-        if isinstance(values, list | tuple):  # no dtype is inferred, since that would depend on the values
-            values = pd.Series(values, dtype=object)
-        array = values if hasattr(values, "dtype") else np.asarray(values)
-        if array.ndim != 1:
-            raise DataError(f"column {name!r} of data must be one-dimensional, not of shape {array.shape}")
-        series[name] = pd.Series(array).reset_index(drop=True)
-    lengths = {name: len(column) for name, column in series.items()}
+def _as_array(name: Any, values: Any) -> Any:
+    """Return a column's array; no dtype is inferred, since that would depend on the values."""
+    if isinstance(values, pd.Series):
+        return array_of(values)
+    if isinstance(values, list | tuple):
+        cells = np.empty(len(values), dtype=object)
+        for i, cell in enumerate(values):
+            cells[i] = cell
+        return cells
+    if isinstance(values, np.ndarray | pd.api.extensions.ExtensionArray):
+        if values.ndim != 1:
+            raise DataError(f"column {name!r} of data must be one-dimensional, not of shape {values.shape}")
+        return values
+    raise DataError(
+        f"column {name!r} of data must be a numpy array, a pandas Series or a list, not {type(values).__name__}"
+    )
+
+
+def _common_length(names: Sequence[str], arrays: Sequence[Any]) -> int:
+    lengths = {name: len(array) for name, array in zip(names, arrays, strict=True)}
     if len(set(lengths.values())) > 1:
         raise DataError(f"the columns of data differ in length: {lengths}")
-    return pd.DataFrame(series)
+    return next(iter(lengths.values()), 0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.errors import ReleaseError
 from dpstats.release.noise import Law, NoiseSource
 
 
@@ -48,6 +49,22 @@ def release_integers(
     -------
     ndarray of int64
         Released, shape (K,); all noise in one batch.
+
+    Raises
+    ------
+    ReleaseError
+        If reading the records fails for any reason (a full memory, a broken file); says no more than that.
     """
     add_noise = source.prepare(plan.law, plan.scales, plan.distances)
-    return add_noise(statistic())
+    exact = _closed(statistic)
+    if exact is None:
+        raise ReleaseError("the table could not be read; nothing was released, but count the budget as spent")
+    return add_noise(exact)
+
+
+def _closed(statistic: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64] | None:
+    """Return the statistic, or None if reading failed: no exception, message or frame of the private zone gets out."""
+    try:
+        return statistic()
+    except Exception:
+        return None

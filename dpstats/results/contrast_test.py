@@ -26,11 +26,14 @@ class ContrastTest:
         Tested values, raw units, shape (m,).
     scale : float
         Half the response's range.
+    is_private : bool
+        False for simulated noise or none, which every print says.
     """
 
     contrasts: tuple[Contrast, ...]
     values: NDArray[np.float64]
     scale: float
+    is_private: bool = True
 
     @property
     def effect(self) -> NDArray[np.float64]:
@@ -80,18 +83,19 @@ class ContrastTest:
         """Return the tests as a printable statsmodels table."""
         from statsmodels.iolib.summary import summary_params
 
-        heading = "Test for Constraints" if title is None else title or None
+        heading = "Test for Constraints" if title is None else title
+        heading = heading if self.is_private else f"{heading} (NOT PRIVATE)".strip()
         return summary_params(
             self._parts(alpha),
             yname="constraints",
             xname=list(xname or self.c_names),
             alpha=alpha,
             use_t=False,
-            title=heading,
+            title=heading or None,
         )
 
     def __repr__(self) -> str:
-        return f"<ContrastTest>\n{self.summary()}"
+        return f"<ContrastTest{'' if self.is_private else ', NOT PRIVATE'}>\n{self.summary()}"
 
     def _parts(self, alpha: float) -> tuple[Any, ...]:
         return self, self.effect, self.sd, self.statistic, np.atleast_1d(self.pvalue), self.conf_int(alpha)

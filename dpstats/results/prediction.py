@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpstats.errors import DataError
+from dpstats.specification.coercion import array_of, coerce
 from dpstats.specification.design import Design
 from dpstats.specification.grids import as_frame
-from dpstats.specification.rowmap import coerce
 
 
 def predict_rows(design: Design, params: NDArray[np.float64], exog: Any) -> pd.Series:
@@ -37,7 +37,7 @@ def predict_rows(design: Design, params: NDArray[np.float64], exog: Any) -> pd.S
     for name in names:
         if name not in frame.columns:
             raise DataError(f"column {name!r} is missing in the new data; predict needs {', '.join(names)}")
-    values, complete = coerce(design.schema, {name: frame[name].array for name in names}, len(frame))
+    values, complete = coerce(design.schema, {name: array_of(frame[name]) for name in names}, len(frame))
     matrix = design.model_matrix(as_frame(design.schema, values), len(frame))
     return pd.Series(np.where(complete, matrix @ params, np.nan), index=frame.index)
 

@@ -290,7 +290,7 @@ class DPResults:
         """
         read = read_constraints(r_matrix, self.model.exog_names)
         found = contrasts(self._moments, self._space, self._fit, read.matrix)
-        return ContrastTest(tuple(found), read.tested, self._space.half)
+        return ContrastTest(tuple(found), read.tested, self._space.half, self.privacy.is_private)
 
     def wald_test(self, r_matrix: Any) -> JointTest:
         """Test linear hypotheses jointly.

@@ -67,7 +67,7 @@ def _right(results: DPResults, warning: str) -> list[tuple[str, str]]:
     shared = results.model.formula != results.release.formula
     return [
         ("Privacy:", "NOT PRIVATE" if warning else str(privacy.budget)),
-        ("Spent:", "nothing (no release)" if warning else f"{privacy.spent}{', shared' if shared else ''}"),
+        ("Spent:", "unbounded" if warning else f"{privacy.spent}{', shared' if shared else ''}"),
         ("Neighbors:", privacy.protection.relation),
         ("Privacy unit:", privacy.protection.unit),
         ("Bounds, levels:", results.declared),

@@ -14,24 +14,29 @@ from dataclasses import dataclass
 from dpstats.errors import FormulaError, SchemaError
 from dpstats.specification.schema import Categorical, Column
 
-ROWWISE = frozenset(
-    f"np.{name}"
-    for name in (
-        *("abs", "absolute", "fabs", "sign", "sqrt", "cbrt", "square", "power", "float_power"),
-        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp"),
-        *("sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "hypot", "deg2rad", "rad2deg"),
-        *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
-        *("floor", "ceil", "rint", "trunc", "mod", "remainder", "fmod"),
-        *("minimum", "maximum", "clip", "where", "heaviside"),
-    )
-) | {"log", "log2", "log10", "exp", "exp2"}
-"""Elementwise functions, as formulas call them."""
+_UNARY = (
+    *("abs", "absolute", "fabs", "sign", "sqrt", "cbrt", "square", "exp", "exp2", "expm1", "log", "log2", "log10"),
+    *("log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh"),
+    *("arctanh", "deg2rad", "rad2deg", "floor", "ceil", "rint", "trunc"),
+)
+_BINARY = (
+    *("power", "float_power", "logaddexp", "arctan2", "hypot", "mod", "remainder", "fmod", "minimum", "maximum"),
+    "heaviside",
+)
+ARITY = (
+    {f"np.{name}": 1 for name in _UNARY}
+    | {f"np.{name}": 2 for name in _BINARY}
+    | {"np.where": 3, "np.clip": 3}
+    | dict.fromkeys(("log", "log2", "log10", "exp", "exp2"), 1)
+)
+"""Elementwise functions as formulas call them, and their number of arguments; there are no others, such as ``out``."""
 SCALAR_STATEFUL = frozenset({"center", "scale", "standardize"})
 """Transforms with one column whose state is learned from public bounds."""
 VECTOR_STATEFUL = frozenset({"bs", "cr", "cs", "cc", "poly"})
 """Transforms with several columns whose state is learned from public bounds."""
 NUMPY_CONSTANTS = frozenset({"pi", "e"})
 MAX_EXPONENT = 64
+LARGEST_CONSTANT = 1e100
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv)
 _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
@@ -70,7 +75,8 @@ class RowWise:
             variables[column] = None
             return False
         match node:
-            case ast.Constant(value=int() | float()):
+            case ast.Constant(value=int(value) | float(value)):
+                self.require_usable(value)
                 return False
             case ast.Attribute(value=ast.Name(id="np"), attr=attribute) if attribute in NUMPY_CONSTANTS:
                 return False
@@ -130,9 +136,10 @@ class RowWise:
             for argument in rest:
                 self.require_literal(argument)
             return False
-        if name in ROWWISE:
-            for argument in self.arguments(node):
-                self.check(argument, variables)
+        if name in ARITY:
+            boolean = [self.check(argument, variables) for argument in self.arguments(node, ARITY[name])]
+            if name == "np.where" and not boolean[0]:
+                raise self.refuse("the first argument of np.where must be a comparison, as in np.where(x > 1, x, 1)")
             return False
         if name in VECTOR_STATEFUL or name == "C":
             raise self.refuse(f"{name}(...) gives several columns and cannot stand inside an expression")
@@ -175,6 +182,11 @@ class RowWise:
         if not found or (count is not None and len(found) != count):
             raise self.refuse(f"wrong number of arguments in {ast.unparse(node)!r}")
         return found
+
+    def require_usable(self, value: float) -> None:
+        """Refuse a constant that is no ordinary float."""
+        if not abs(value) <= LARGEST_CONSTANT:
+            raise self.refuse(f"the constant {str(value)[:20]} is too large")
 
     def require_literal(self, node: ast.expr) -> None:
         """Refuse an option that is not written out as a constant."""

@@ -31,7 +31,7 @@ class Atoms:
     count : int
         Atom of the number of complete rows.
     rounds_twice : bool
-        True if some atom is shared by different numeric products, which round differently on the lattice.
+        True if some atom is shared by products of differently rounded columns, such as x z and (xz) 1.
     """
 
     index: NDArray[np.int32]
@@ -59,7 +59,6 @@ def build_atoms(blocks: Sequence[Block], signs: Sequence[str]) -> Atoms:
     offsets = np.cumsum([0, *(block.n_columns for block in blocks)])
     index = np.full((offsets[-1], offsets[-1]), STRUCTURAL_ZERO, dtype=np.intp)
     starts: dict[object, int] = {}
-    spellings: dict[object, set[frozenset[object]]] = {}
     n_slots = 0
     for b, first in enumerate(blocks):
         for c, second in enumerate(blocks[b:], start=b):
@@ -67,11 +66,10 @@ def build_atoms(blocks: Sequence[Block], signs: Sequence[str]) -> Atoms:
             if product.key not in starts:
                 starts[product.key] = n_slots
                 n_slots += product.n_slots
-            spellings.setdefault(product.key, set()).add(_numeric_parts(first, second, signs))
             table = np.where(product.slots < 0, STRUCTURAL_ZERO, product.slots + starts[product.key])
             index[offsets[b] : offsets[b + 1], offsets[c] : offsets[c + 1]] = table
             index[offsets[c] : offsets[c + 1], offsets[b] : offsets[b + 1]] = table.T
-    return _with_count(_compress(index, any(len(found) > 1 for found in spellings.values())), blocks)
+    return _with_count(_compress(index, _signatures(blocks, signs)), blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +123,19 @@ def multiset(first: Degrees, second: Degrees, signs: Sequence[str]) -> tuple[tup
     return tuple(sorted((s, d) for s, d in degrees.items() if not (s in signs and len(d) == 2)))
 
 
-def _numeric_parts(first: Block, second: Block, signs: Sequence[str]) -> frozenset[object]:
-    """Return the two factors of a product as they are rounded: monomial and vector symbols, signs left out."""
-    parts = [(tuple((s, d) for s, d in block.degrees if s not in signs), block.vectors) for block in (first, second)]
-    return frozenset(((parts[0], parts.count(parts[0])), (parts[1], parts.count(parts[1]))))
+def _signatures(blocks: Sequence[Block], signs: Sequence[str]) -> NDArray[np.int64]:
+    """Return a number per coded column for how it is rounded: monomial and vector column, not signs and cells."""
+    known: dict[object, int] = {}
+    numbers = []
+    for block in blocks:
+        degrees = tuple((symbol, degree) for symbol, degree in block.degrees if symbol not in signs)
+        for position in block.positions()[:, len(block.factors) :].tolist():
+            key = (degrees, tuple(zip(block.vectors, position, strict=True)))
+            numbers.append(known.setdefault(key, len(known)))
+    return np.array(numbers, dtype=np.int64)
 
 
-def _compress(index: NDArray[np.intp], rounds_twice: bool) -> Atoms:
+def _compress(index: NDArray[np.intp], signatures: NDArray[np.int64]) -> Atoms:
     """Return the used slots numbered 0, 1, ..., with one pair for each, a square where there is one."""
     rows, columns = np.triu_indices(len(index))
     order = np.argsort(rows != columns, kind="stable")
@@ -142,6 +146,9 @@ def _compress(index: NDArray[np.intp], rounds_twice: bool) -> Atoms:
     lookup = np.full(max(int(index.max()) + 2, 1), STRUCTURAL_ZERO, dtype=np.intp)
     lookup[used] = np.arange(len(used))
     left, right = rows[kept][first], columns[kept][first]
+    pairs = np.sort(np.stack([signatures[rows[kept]], signatures[columns[kept]]]), axis=0)
+    code = pairs[0] * (int(signatures.max()) + 1) + pairs[1]
+    rounds_twice = bool((code != code[first][lookup[flat[kept]]]).any())
     return Atoms(lookup[index].astype(np.int32), left, right, STRUCTURAL_ZERO, rounds_twice)
 
 

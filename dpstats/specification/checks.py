@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dpstats.errors import DesignError
 from dpstats.specification.coding import Coding
+from dpstats.specification.coercion import array_of
 from dpstats.specification.design import Design
 from dpstats.specification.grids import spread_frame
 from dpstats.specification.rowmap import RowMap
@@ -40,7 +40,9 @@ def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64])
     """
     n_rows = 200 + 20 * coding.n_columns
     frame = spread_frame(coding.design.schema, coding.design.variables, n_rows)
-    coded = RowMap(coding, with_response=False).code(_as_columns(frame), n_rows).columns
+    coded = (
+        RowMap(coding, with_response=False).code({str(name): array_of(frame[name]) for name in frame}, n_rows).columns
+    )
     expected = design.model_matrix(frame, n_rows)
     gap = np.abs(coded @ contrast.T - expected).max(axis=0)
     size = np.maximum(np.abs(expected).max(axis=0), np.finfo(float).tiny)
@@ -54,10 +56,6 @@ def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64])
     basis_q, basis_r = np.linalg.qr(contrast.T)
     _require_rank((coded @ basis_q).T, basis_r, contrast, names)
     return _spans_constant(coded @ basis_q)
-
-
-def _as_columns(frame: pd.DataFrame) -> dict[str, pd.Series]:
-    return {str(name): frame[name] for name in frame.columns}
 
 
 def _require_rank(

@@ -136,6 +136,7 @@ def build_design(formula: str, schema: Schema, facts: TableFacts) -> Design:
             if symbol.text not in scalars:
                 scalars[symbol.text] = scalar_symbol(symbol, used)
     scalars[response.symbol.text] = response
+    _refuse_ambiguous(parsed.variables, [*scalars.values(), *vectors.values()])
     names = [column.name for column in columns]
     for name in names:
         if names.count(name) > 1:
@@ -143,6 +144,12 @@ def build_design(formula: str, schema: Schema, facts: TableFacts) -> Design:
                 f"two columns of the model are called {name!r}; rename the column of data, or write '0 +'"
             )
     return Design(formula, parsed.response, columns, response, scalars, vectors, parsed.variables, used, specification)
+
+
+def _refuse_ambiguous(variables: Sequence[str], found: Sequence[ScalarSymbol | VectorSymbol]) -> None:
+    for bounded in found:
+        if bounded.symbol.form != "column" and bounded.symbol.text in variables:
+            raise DesignError(f"{bounded.symbol.text!r} is both a column and a term of the formula; rename the column")
 
 
 def _response_symbol(name: str, reading: Numeric) -> Symbol:

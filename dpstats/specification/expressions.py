@@ -132,6 +132,7 @@ class _Reader(RowWise):
             return polynomials.single(Symbol(column, (column,)))
         match node:
             case ast.Constant(value=int(value) | float(value)):
+                self.require_usable(value)
                 return polynomials.constant(value)
             case ast.BinOp(op=ast.BitXor()):
                 raise self.refuse_caret()
@@ -187,7 +188,10 @@ class _Reader(RowWise):
         column = self.column(first)
         if column is None:
             raise self.refuse(f"the argument of {name}(...) must be a declared column, not an expression")
-        self.require_numeric(column)
+        if not isinstance(self.columns[column], Continuous):
+            raise SchemaError(
+                f"{self.text!r}: {name}(...) needs a column with declared bounds, and {column!r} has none"
+            )
         for argument in rest:
             self.require_literal(argument)
         options = {str(pair.arg) for pair in node.keywords}

@@ -15,6 +15,9 @@ from dpstats.specification.schema import Categorical, Continuous, Schema
 SCHEMA_ROWS = 500
 FACTORIAL_ROWS = 50_000
 
+Values = dict[str, NDArray[np.generic]]
+"""Per column numbers of a continuous column, or codes 0, 1, ... of the others."""
+
 
 def as_frame(schema: Schema, values: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
     """Return a frame as formulas see it.
@@ -53,7 +56,12 @@ def n_codes(schema: Schema, name: str) -> int:
 
 def schema_frame(schema: Schema, names: Sequence[str]) -> pd.DataFrame:
     """Return the frame on which stateful transforms are learned: even grids over the bounds, levels in turn."""
-    values: dict[str, NDArray[np.generic]] = {}
+    return as_frame(schema, schema_values(schema, names))
+
+
+def schema_values(schema: Schema, names: Sequence[str]) -> Values:
+    """Return the columns of `schema_frame`: numbers, or codes."""
+    values: Values = {}
     n = max([SCHEMA_ROWS, *(n_codes(schema, name) for name in names if not isinstance(schema[name], Continuous))])
     for name in names:
         column = schema[name]
@@ -61,11 +69,11 @@ def schema_frame(schema: Schema, names: Sequence[str]) -> pd.DataFrame:
             values[name] = np.linspace(column.lower, column.upper, n)
         else:
             values[name] = np.arange(n) % len(column.levels)
-    return as_frame(schema, values)
+    return values
 
 
-def factorial_frame(schema: Schema, names: Sequence[str]) -> pd.DataFrame:
-    """Return the full factorial grid over a few columns, with at most about 50,000 rows."""
+def factorial_values(schema: Schema, names: Sequence[str]) -> Values:
+    """Return the full factorial grid over a few columns, with at most about 50,000 rows: numbers, or codes."""
     coded = [n_codes(schema, name) for name in names if not isinstance(schema[name], Continuous)]
     numeric = len(names) - len(coded)
     points = max(2, math.floor((FACTORIAL_ROWS / math.prod(coded)) ** (1 / numeric))) if numeric else 0
@@ -76,7 +84,7 @@ def factorial_frame(schema: Schema, names: Sequence[str]) -> pd.DataFrame:
         for column in (schema[name] for name in names)
     ]
     mesh = np.meshgrid(*axes, indexing="ij")
-    return as_frame(schema, {name: axis.ravel() for name, axis in zip(names, mesh, strict=True)})
+    return {name: axis.ravel() for name, axis in zip(names, mesh, strict=True)}
 
 
 def spread_frame(schema: Schema, names: Sequence[str], n: int, fill: float | Mapping[str, float] = 1.0) -> pd.DataFrame:
@@ -94,7 +102,7 @@ def spread_frame(schema: Schema, names: Sequence[str], n: int, fill: float | Map
         Share of its declared range, about the middle, over which a continuous column is spread.
     """
     steps = np.sqrt(first_primes(len(names)))
-    values: dict[str, NDArray[np.generic]] = {}
+    values: Values = {}
     for name, step in zip(names, steps, strict=True):
         uniform = np.modf((np.arange(1, n + 1) + 0.5) * step)[0]
         column = schema[name]

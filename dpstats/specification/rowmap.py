@@ -1,24 +1,23 @@
 """The row map: one block of rows becomes coded columns, by pure functions in which no row sees another.
 
-It is applied to private rows by ``records/`` and to public rows by the design check and by prediction. Whatever a cell
-holds, the outcome is a coded row or an incomplete one: nothing here raises or warns on a value.
+It is applied to private rows by ``records/`` and to public rows by the design check. Whatever a cell holds, the outcome
+is a coded row or an incomplete one: nothing here raises or warns on a value.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dpstats.specification.blocks import Block
 from dpstats.specification.coding import Coding
-from dpstats.specification.grids import as_frame
-from dpstats.specification.schema import Continuous, Schema
+from dpstats.specification.coercion import coerce
+from dpstats.specification.grids import Values
 from dpstats.specification.symbols import ScalarSymbol
 
 
@@ -40,84 +39,6 @@ class CodedRows:
 
     def __repr__(self) -> str:
         return f"CodedRows(shape={self.columns.shape})"
-
-
-def to_numbers(values: Any) -> NDArray[np.float64]:
-    """Read a column as float64; what is no number becomes nan."""
-    if isinstance(values, pd.Categorical) or isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
-        values = np.asarray(values, dtype=object)
-    if isinstance(getattr(values, "dtype", None), pd.api.extensions.ExtensionDtype) and _is_nullable(values.dtype):
-        values = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    array = np.asarray(values)
-    if array.dtype.kind in "fiub":
-        return np.ascontiguousarray(array, dtype=np.float64)
-    return np.array([_to_number(value) for value in array.tolist()], dtype=np.float64)
-
-
-def _is_nullable(dtype: Any) -> bool:
-    """Tell whether a pandas dtype holds numbers or bools, perhaps with a missing-value mask."""
-    return dtype.kind in "fiub" and not isinstance(dtype, pd.CategoricalDtype)
-
-
-def _to_number(value: Any) -> float:
-    try:
-        return float(value)
-    except Exception:
-        return np.nan
-
-
-def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Read a column as level codes 0, 1, ...; -1 for what is not a declared level."""
-    known = {level: code for code, level in enumerate(levels)}
-    if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
-        categorical = pd.Categorical(values)
-        table = np.array([*(_to_code(c, known) for c in categorical.categories.tolist()), -1], dtype=np.int64)
-        codes: NDArray[np.int64] = table[categorical.codes]
-        return codes
-    if isinstance(getattr(values, "dtype", None), pd.StringDtype):
-        return np.asarray(pd.Index(levels, dtype=object).get_indexer(np.asarray(values, dtype=object)), dtype=np.int64)
-    array = np.asarray(values)
-    if array.dtype.kind in "fiu" and not any(isinstance(level, str) for level in levels):
-        codes = np.full(len(array), -1, dtype=np.int64)
-        for level, code in known.items():
-            codes[array == level] = code
-        return codes
-    return np.array([_to_code(value, known) for value in array.tolist()], dtype=np.int64)
-
-
-def _to_code(value: Any, known: Mapping[Hashable, int]) -> int:
-    try:
-        return known.get(value, -1)
-    except Exception:
-        return -1
-
-
-def coerce(
-    schema: Schema, columns: Mapping[str, Any], n_rows: int
-) -> tuple[dict[str, NDArray[np.generic]], NDArray[np.bool_]]:
-    """Coerce raw columns to their declarations, clip, and fill what is missing with a public value.
-
-    Returns
-    -------
-    values : dict of str to ndarray
-        Per column clipped numbers, or codes.
-    complete : ndarray of bool
-        Shape (n,): False where any column was missing, not convertible or at an undeclared level.
-    """
-    values: dict[str, NDArray[np.generic]] = {}
-    complete = np.ones(n_rows, dtype=bool)
-    for name, raw in columns.items():
-        column = schema[name]
-        if isinstance(column, Continuous):
-            numbers = to_numbers(raw)
-            known = ~np.isnan(numbers)
-            values[name] = np.where(known, np.clip(numbers, column.lower, column.upper), column.mid)
-        else:
-            codes = to_codes(raw, column.levels)
-            known = codes >= 0
-            values[name] = np.where(known, codes, 0)
-        complete = complete & known
-    return values, complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,32 +69,25 @@ class RowMap:
         """Blocks that are coded, in order."""
         return self.coding.all_blocks if self.with_response else self.coding.blocks
 
-    @property
-    def _evaluates(self) -> bool:
-        """True if any symbol is more than a raw column."""
-        design = self.coding.design
-        return bool(design.vectors) or any(symbol.evaluate is not None for symbol in design.scalars.values())
-
     def code(self, columns: Mapping[str, Any], n_rows: int) -> CodedRows:
         """Code one block of rows.
 
         Parameters
         ----------
-        columns : mapping of str to array-like
-            Raw columns of length `n_rows`; at least `variables`.
+        columns : mapping of str to array
+            Raw columns of length `n_rows`, ndarrays or pandas extension arrays; at least `variables`.
         n_rows : int
             Length of the block.
         """
         design = self.coding.design
         values, complete = coerce(design.schema, {name: columns[name] for name in self.variables}, n_rows)
-        frame = as_frame(design.schema, values) if self._evaluates else pd.DataFrame()
         scalars: dict[str, NDArray[np.float64]] = {}
         for name in {symbol for block in self.blocks for symbol, _ in block.degrees}:
-            scalars[name], finite = self._scalar(name, values, frame)
+            scalars[name], finite = self._scalar(name, values, n_rows)
             complete = complete & finite
         vectors: dict[str, NDArray[np.float64]] = {}
         for name in {vector for block in self.blocks for vector in block.vectors}:
-            vectors[name], finite = self._vector(name, frame)
+            vectors[name], finite = self._vector(name, values, n_rows)
             complete = complete & finite
         coded = np.empty((len(complete), sum(block.n_columns for block in self.blocks)), order="F")
         start = 0
@@ -183,20 +97,18 @@ class RowMap:
             start = stop
         return CodedRows(coded, complete)
 
-    def _scalar(
-        self, name: str, values: Mapping[str, NDArray[np.generic]], frame: pd.DataFrame
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def _scalar(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         symbol = self.coding.design.scalars.get(name)
         if symbol is None or symbol.evaluate is None:
             raw = values[name].astype(np.float64)
         else:
-            raw = symbol.evaluate(frame)[:, 0]
+            raw = symbol.evaluate(values, n_rows)
         finite = np.isfinite(raw)
         return _code_scalar(np.where(finite, raw, 0.0), symbol), finite
 
-    def _vector(self, name: str, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def _vector(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         symbol = self.coding.design.vectors[name]
-        raw = symbol.evaluate(frame)
+        raw = symbol.evaluate(values, n_rows)
         finite: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(raw), axis=1)
         radius = symbol.radius_l1 if self.coding.noise == "laplace" else symbol.radius_l2
         return np.clip(np.where(finite[:, None], raw, 0.0) / radius, -1.0, 1.0), finite
@@ -215,7 +127,7 @@ def _fill(
     target: NDArray[np.float64],
     block: Block,
     scalars: Mapping[str, NDArray[np.float64]],
-    values: Mapping[str, NDArray[np.generic]],
+    values: Values,
     vectors: Mapping[str, NDArray[np.float64]],
 ) -> None:
     """Write the columns of one block: monomial x cell indicator x vector column, in fixed order."""

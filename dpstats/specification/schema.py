@@ -101,6 +101,8 @@ class Categorical:
                 raise SchemaError(f"level {level!r} is not a string, number or bool")
             if isinstance(level, float) and math.isnan(level):
                 raise SchemaError("a level is nan; missing values need no level, their rows are dropped")
+            if isinstance(level, int) and abs(level) > 2**53:
+                raise SchemaError(f"level {level!r} is too large to be told from its neighbours; use text instead")
         if len(set(plain)) < len(plain):
             twice = next(level for i, level in enumerate(plain) if level in plain[:i])
             raise SchemaError(f"level {twice!r} is declared twice")

@@ -1,12 +1,13 @@
 """Symbols with public bounds: how a raw column or a transform becomes a coded number in [-1, 1].
 
-A transform is evaluated by formulaic, with a specification learned on the public schema frame. Its bounds are the
-extremes on a factorial grid, widened a little, because extremes between grid points are missed; the clip, not the
-grid, is what makes a bound hold.
+A transform's bounds are its extremes on a factorial grid over the declared bounds, widened a little, because extremes
+between grid points are missed; the clip, not the grid, is what makes a bound hold. State (spline knots, centres) is
+learned by formulaic on the public schema frame.
 """
 
 from __future__ import annotations
 
+import ast
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ from formulaic import Formula
 from numpy.typing import NDArray
 
 from dpstats.errors import DesignError, FormulaError
-from dpstats.specification.grids import factorial_frame, schema_frame
+from dpstats.specification.allowlist import SCALAR_STATEFUL, call_name
+from dpstats.specification.evaluate import RowEvaluator
+from dpstats.specification.grids import Values, factorial_values, schema_frame
 from dpstats.specification.polynomials import Symbol
 from dpstats.specification.schema import Categorical, Continuous, Schema
 
@@ -27,43 +30,73 @@ RADIUS_WIDENING = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluator:
-    """One expression with its state learned on public rows (zone: public); applied row by row."""
+class VectorEvaluator:
+    """A spline or polynomial basis over one continuous column, its state learned on public rows (zone: public).
 
+    Attributes
+    ----------
+    column : str
+        The raw column.
+    specification : object
+        formulaic's, applied to a frame with this one float64 column.
+    """
+
+    column: str
     specification: Any
 
-    def __call__(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """Return the expression's columns, shape (n, width); not finite where the expression is not."""
+    def __call__(self, values: Values, n_rows: int) -> NDArray[np.float64]:
+        """Return the basis, shape (n_rows, width); not finite where it is not."""
+        frame = pd.DataFrame({self.column: values[self.column]})
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             columns = self.specification.get_model_matrix(frame, context={})
-        return np.asarray(columns, dtype=np.float64).reshape(len(frame), -1)
+        return np.asarray(columns, dtype=np.float64).reshape(n_rows, -1)
 
 
-def learn(symbol: Symbol, schema: Schema) -> Evaluator:
-    """Learn the state of an expression (spline knots, centres) on the schema frame.
-
-    Raises
-    ------
-    FormulaError
-        If formulaic cannot evaluate it, or if a row's value depends on the rows beside it.
-    """
-    frame = schema_frame(schema, symbol.variables)
-    text = symbol.text if symbol.form == "vector" else f"I({symbol.text})"
+def _specify(text: str, variables: Sequence[str], schema: Schema) -> Any:
+    """Let formulaic learn the state of an expression on the schema frame."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             columns = Formula(f"0 + {text}").get_model_matrix(
-                frame, context={}, output="numpy", na_action="ignore", ensure_full_rank=False
+                schema_frame(schema, variables), context={}, output="numpy", na_action="ignore", ensure_full_rank=False
             )
         except Exception as error:
-            raise FormulaError(f"cannot evaluate {symbol.text!r}: {str(error).splitlines()[0]}") from None
-    evaluate = Evaluator(columns.model_spec)
-    third = np.arange(0, len(frame), 3)
-    part = evaluate(frame.iloc[third].reset_index(drop=True))
-    if not np.array_equal(part, evaluate(frame)[third], equal_nan=True):
+            raise FormulaError(f"cannot evaluate {text!r}: {str(error).splitlines()[0]}") from None
+    return columns.model_spec
+
+
+def _learn_vector(symbol: Symbol, schema: Schema) -> VectorEvaluator:
+    """Learn a basis, and refuse it if a row's value depends on the rows beside it."""
+    evaluate = VectorEvaluator(symbol.variables[0], _specify(symbol.text, symbol.variables, schema))
+    values = factorial_values(schema, symbol.variables)
+    third = {name: column[::3] for name, column in values.items()}
+    whole, part = (evaluate(v, len(v[symbol.variables[0]])) for v in (values, third))
+    if not np.array_equal(part, whole[::3], equal_nan=True):
         raise FormulaError(f"{symbol.text!r}: a row's value depends on other rows, which would be an unpaid release")
     return evaluate
+
+
+def _learn_scalar(symbol: Symbol, schema: Schema) -> RowEvaluator:
+    """Prepare a scalar expression; the state of ``center(x)`` and the like comes from the schema frame."""
+    columns = {name: schema[name] for name in symbol.variables}
+    levels = {name: column.levels for name, column in columns.items() if isinstance(column, Categorical)}
+    calls = [node for node in ast.walk(ast.parse(symbol.text, mode="eval")) if _is_stateful(node)]
+    states: dict[str, tuple[float | None, float | None]] = {}
+    if calls:
+        learned = _specify(f"I({symbol.text})", symbol.variables, schema).transform_state
+        for node in calls:
+            state = learned[ast.unparse(node)]
+            states[ast.unparse(node)] = (_as_float(state["center"]), _as_float(state["scale"]))
+    return RowEvaluator(symbol.text, levels, states)
+
+
+def _is_stateful(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and call_name(node) in SCALAR_STATEFUL
+
+
+def _as_float(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +111,7 @@ class ScalarSymbol:
         Public bounds in raw units; values are clipped to them.
     sign : bool
         True if only the two bounds occur, so that the coded value is -1 or +1.
-    evaluate : Evaluator or None
+    evaluate : RowEvaluator or None
         None for a raw column.
     """
 
@@ -86,7 +119,7 @@ class ScalarSymbol:
     lower: float
     upper: float
     sign: bool
-    evaluate: Evaluator | None
+    evaluate: RowEvaluator | None
 
     @property
     def half(self) -> float:
@@ -111,7 +144,7 @@ class VectorSymbol:
         Number of columns.
     radius_l1, radius_l2 : float
         Largest L1 and L2 norm of a row of raw values; rows are clipped to them.
-    evaluate : Evaluator
+    evaluate : VectorEvaluator
         Gives the raw columns.
     """
 
@@ -119,7 +152,7 @@ class VectorSymbol:
     width: int
     radius_l1: float
     radius_l2: float
-    evaluate: Evaluator
+    evaluate: VectorEvaluator
 
 
 def scalar_symbol(symbol: Symbol, schema: Schema) -> ScalarSymbol:
@@ -135,10 +168,8 @@ def scalar_symbol(symbol: Symbol, schema: Schema) -> ScalarSymbol:
         if isinstance(column, Continuous):
             return ScalarSymbol(symbol, column.lower, column.upper, sign=False, evaluate=None)
         return ScalarSymbol(symbol, 0.0, 1.0, sign=True, evaluate=None)
-    evaluate = learn(symbol, schema)
+    evaluate = _learn_scalar(symbol, schema)
     values = _finite_on_grid(symbol, evaluate, schema)
-    if values.shape[1] != 1:
-        raise FormulaError(f"{symbol.text!r} has {values.shape[1]} columns where one is expected")
     lower, upper = float(values.min()), float(values.max())
     if not lower < upper:
         raise DesignError(
@@ -158,7 +189,7 @@ def vector_symbol(symbol: Symbol, schema: Schema) -> VectorSymbol:
     DesignError
         If the expression is not finite on the declared bounds.
     """
-    evaluate = learn(symbol, schema)
+    evaluate = _learn_vector(symbol, schema)
     values = _finite_on_grid(symbol, evaluate, schema)
     stretch = 1 + RADIUS_WIDENING
     return VectorSymbol(
@@ -184,8 +215,9 @@ def describe(variables: Sequence[str], schema: Schema) -> str:
     return ", ".join(parts)
 
 
-def _finite_on_grid(symbol: Symbol, evaluate: Evaluator, schema: Schema) -> NDArray[np.float64]:
-    values = evaluate(factorial_frame(schema, symbol.variables))
+def _finite_on_grid(symbol: Symbol, evaluate: RowEvaluator | VectorEvaluator, schema: Schema) -> NDArray[np.float64]:
+    grid = factorial_values(schema, symbol.variables)
+    values = evaluate(grid, len(grid[symbol.variables[0]]))
     if not np.isfinite(values).all():
         raise DesignError(
             f"{symbol.text} is unbounded on the declared range ({describe(symbol.variables, schema)}); give bounds on "

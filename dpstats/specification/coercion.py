@@ -1,0 +1,172 @@
+"""Cells to numbers or level codes, chosen by the column's dtype and a cell's exact type, never by other cells.
+
+No code that a cell might carry is run: only built-in and numpy scalar types are converted or looked up, everything else
+counts as missing. Nothing here raises on a value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpstats.specification.schema import Continuous, Schema
+
+_MASKED = (
+    *(pd.Int8Dtype, pd.Int16Dtype, pd.Int32Dtype, pd.Int64Dtype),
+    *(pd.UInt8Dtype, pd.UInt16Dtype, pd.UInt32Dtype, pd.UInt64Dtype),
+    *(pd.Float32Dtype, pd.Float64Dtype, pd.BooleanDtype),
+)
+_NUMPY_NUMBERS = frozenset(
+    {np.bool_, np.float16, np.float32, np.float64}
+    | {np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64}
+)
+_NUMBERS = frozenset({int, float, bool}) | _NUMPY_NUMBERS
+_TEXTS = frozenset({str, np.str_})
+_NUMERIC_TEXTS = frozenset({Decimal, Fraction}) | _TEXTS
+
+
+def kind_of(dtype: Any) -> str:
+    """Name the kind of a column from its dtype alone.
+
+    Returns
+    -------
+    {"number", "bool", "text", "category", "object", "datetime", "other"}
+    """
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "category"
+    if isinstance(dtype, pd.StringDtype):
+        return "text"
+    if isinstance(dtype, pd.DatetimeTZDtype | pd.PeriodDtype):
+        return "datetime"
+    if isinstance(dtype, np.dtype):
+        return _NUMPY_KINDS.get(dtype.kind, "other")
+    if isinstance(dtype, _MASKED):
+        return _NUMPY_KINDS.get(dtype.kind, "other")
+    if isinstance(dtype, pd.ArrowDtype):
+        return "text" if dtype.type is str else _ARROW_KINDS.get(dtype.kind, "other")
+    return "other"
+
+
+_NUMPY_KINDS = {"b": "bool", "i": "number", "u": "number", "f": "number", "U": "text", "O": "object"} | dict.fromkeys(
+    "mM", "datetime"
+)
+_ARROW_KINDS = {kind: name for kind, name in _NUMPY_KINDS.items() if kind in "biufmM"}
+
+
+def array_of(column: pd.Series) -> Any:
+    """Return a column's array without copying it."""
+    return column.array if isinstance(column.dtype, pd.api.extensions.ExtensionDtype) else column.to_numpy()
+
+
+def to_numbers(values: Any) -> NDArray[np.float64]:
+    """Read a column as float64; what is no number becomes nan.
+
+    Parameters
+    ----------
+    values : ndarray or pandas extension array
+        Any dtype that `kind_of` does not call "other".
+    """
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        table = [*(_to_number(category) for category in values.categories.tolist()), math.nan]
+        return np.asarray(np.array(table)[values.codes], dtype=np.float64)
+    if isinstance(values, np.ma.MaskedArray):
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    if kind_of(values.dtype) in {"number", "bool"}:
+        if isinstance(values, np.ndarray):
+            return np.ascontiguousarray(values, dtype=np.float64)
+        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    cells = np.asarray(values, dtype=object).tolist()
+    return np.array([_to_number(cell) for cell in cells], dtype=np.float64)
+
+
+def _to_number(cell: Any) -> float:
+    kind = type(cell)
+    if kind not in _NUMBERS and kind not in _NUMERIC_TEXTS:
+        return math.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+    except ValueError:
+        return math.nan
+
+
+def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Read a column as level codes 0, 1, ...; -1 for what is not a declared level.
+
+    Parameters
+    ----------
+    values : ndarray or pandas extension array
+        Any dtype that `kind_of` does not call "other".
+    levels : sequence
+        Declared levels; numbers among them are exact as float64.
+    """
+    known = {level: code for code, level in enumerate(levels)}
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        table = [*(_to_code(category, known) for category in values.categories.tolist()), -1]
+        return np.asarray(np.array(table)[values.codes], dtype=np.int64)
+    kind = kind_of(values.dtype)
+    if kind in {"number", "bool"}:
+        return _number_codes(to_numbers(values), values.dtype, known)
+    cells = np.asarray(values, dtype=object)
+    if kind == "text":
+        return np.asarray(pd.Index(list(known), dtype=object).get_indexer(cells), dtype=np.int64)
+    return np.array([_to_code(cell, known) for cell in cells.tolist()], dtype=np.int64)
+
+
+def _number_codes(numbers: NDArray[np.float64], dtype: Any, known: Mapping[Hashable, int]) -> NDArray[np.int64]:
+    """Match numbers with levels at the column's own precision."""
+    own = np.dtype(getattr(dtype, "numpy_dtype", dtype))
+    codes = np.full(len(numbers), -1, dtype=np.int64)
+    for level, code in known.items():
+        if isinstance(level, int | float):
+            codes[numbers == (float(own.type(level)) if own.kind == "f" else float(level))] = code
+    return codes
+
+
+def _to_code(cell: Any, known: Mapping[Hashable, int]) -> int:
+    return known.get(cell, -1) if type(cell) in _NUMBERS or type(cell) in _TEXTS else -1
+
+
+def coerce(
+    schema: Schema, columns: Mapping[str, Any], n_rows: int
+) -> tuple[dict[str, NDArray[np.generic]], NDArray[np.bool_]]:
+    """Coerce raw columns to their declarations, clip, and fill what is missing with a public value.
+
+    Parameters
+    ----------
+    schema : Schema
+        Declarations.
+    columns : mapping of str to array
+        Raw columns of length `n_rows`.
+    n_rows : int
+        Length of the block.
+
+    Returns
+    -------
+    values : dict of str to ndarray
+        Per column clipped numbers (float64), or codes (int64).
+    complete : ndarray of bool
+        Shape (n_rows,): False where any column was missing, not convertible or at an undeclared level.
+    """
+    values: dict[str, NDArray[np.generic]] = {}
+    complete = np.ones(n_rows, dtype=bool)
+    for name, raw in columns.items():
+        column = schema[name]
+        if isinstance(column, Continuous):
+            numbers = to_numbers(raw)
+            known = ~np.isnan(numbers)
+            values[name] = np.where(known, np.clip(numbers, column.lower, column.upper), column.mid)
+        else:
+            codes = to_codes(raw, column.levels)
+            known = codes >= 0
+            values[name] = np.where(known, codes, 0)
+        complete &= known
+    return values, complete

@@ -1,0 +1,227 @@
+"""Heteroskedasticity-consistent standard errors: exact without noise, private with it, honest about their cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.formula.api as smf
+from helpers import planned
+
+import dpstats as dps
+from dpstats.inference.estimates import fit_least_squares
+from dpstats.inference.robust import largest_products, robust_ratios, score_target, with_robust_sampling
+from dpstats.mechanisms.robust import release_scores
+from dpstats.records.rows import lattice_rows
+from dpstats.records.scores import sum_squared_scores
+from dpstats.records.source import Partition, as_source
+from dpstats.release.noise import RealNoise
+from dpstats.specification.rowmap import RowMap
+from dpstats.specification.schema import Categorical, Continuous
+from dpstats.specification.sensitivity import row_norms
+
+SCHEMA = {"y": Continuous(-3, 3), "x": Continuous(-1, 1), "g": Categorical(["a", "b", "c"])}
+FORMULAS = ["y ~ x", "y ~ x * C(g)", "y ~ bs(x, df=4) + C(g)"]
+BUDGETS = [{"epsilon": 1.0}, {"rho": 0.1}, {"epsilon": 1.0, "delta": 1e-6}]
+
+
+def data(n=4_000, seed=0):
+    rng = np.random.default_rng(seed)
+    x, g = rng.uniform(-1, 1, n), rng.choice(["a", "b", "c"], n)
+    return {"x": x, "g": g, "y": np.clip(0.5 * x + rng.normal(0, 0.1 + 0.5 * np.abs(x)), -3, 3)}
+
+
+def target_for(case, seed=1):
+    moments = case.noisy(np.random.default_rng(seed))
+    fit = fit_least_squares(moments, case.space)
+    blocks = case.plan.coding.blocks
+    size = row_norms(blocks, np.ones(len(blocks)), case.plan.coding.noise, case.plan.bits).r2
+    return score_target(moments, case.space, fit, blocks, size)
+
+
+def extreme_rows(rng, n):
+    """Rows at the corners of the schema, between them, and incomplete."""
+    x = np.where(rng.random(n) < 0.7, rng.choice([-1.0, 1.0, 0.0], n), rng.uniform(-1, 1, n))
+    y = np.where(rng.random(n) < 0.8, rng.choice([-3.0, 3.0], n), np.inf)
+    g = rng.choice(["a", "b", "c", "undeclared"], n)
+    return {"x": np.where(rng.random(n) < 0.05, np.nan, x), "g": g, "y": y}
+
+
+def one_row_steps(case, target, steps, columns):
+    """Each row's own contribution in whole steps, shape (rows, q)."""
+    row_map = RowMap(case.plan.coding)
+    n = len(columns["x"])
+    return np.array(
+        [
+            sum_squared_scores(
+                as_source({name: values[i : i + 1] for name, values in columns.items()}),
+                row_map,
+                case.plan.bits,
+                target.leverage,
+                target.residual,
+                target.clip,
+                target.ranges,
+                steps,
+            )
+            for i in range(n)
+        ]
+    )
+
+
+@pytest.mark.parametrize("cov_type", ["HC0", "HC1"])
+def test_without_noise_they_are_statsmodels(cov_type):
+    columns = data()
+    declared = {"bounds": {"y": (-3, 3), "x": (-1, 1)}, "levels": {"g": ["a", "b", "c"]}}
+    ours = dps.dp_ols("y ~ x * C(g)", columns, epsilon=np.inf, cov_type=cov_type, **declared)
+    theirs = smf.ols("y ~ x * C(g)", columns).fit(cov_type=cov_type)
+    np.testing.assert_allclose(ours.bse, theirs.bse, rtol=1e-5)
+    assert ours.cov_type == cov_type
+    assert cov_type in str(ours.summary())
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_one_row_moves_the_scores_within_the_stated_ranges(formula, budget):
+    case = planned(formula, data(), SCHEMA, **budget)
+    target = target_for(case)
+    steps = 2**20
+    found = one_row_steps(case, target, steps, extreme_rows(np.random.default_rng(2), 150))
+    assert found.min() >= 0
+    assert found.max() <= steps
+    unclipped = found.max(axis=0)
+    assert (unclipped <= steps).all()
+    weighted = found * (target.ranges / steps / target.model)
+    assert np.linalg.norm(weighted, axis=1).max() <= target.joint_size * (1 + 1e-5)
+
+
+def test_the_range_of_one_row_is_attained():
+    case = planned("y ~ x", data(), SCHEMA, epsilon=1.0)
+    target = target_for(case)
+    found = one_row_steps(case, target, 2**20, extreme_rows(np.random.default_rng(3), 400))
+    assert found.max() >= 0.95 * 2**20
+
+
+def test_the_largest_product_is_that_of_a_row():
+    case = planned("y ~ x * C(g)", data(), SCHEMA, epsilon=1.0)
+    row_map = RowMap(case.plan.coding)
+    columns = extreme_rows(np.random.default_rng(4), 2_000)
+    rows, _ = lattice_rows(Partition(columns, 2_000), row_map, case.plan.bits)
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        weights = rng.normal(size=rows.shape[1] - 1)
+        largest = largest_products(np.abs(weights[None]), case.plan.coding.blocks)[0]
+        found = np.abs(rows[:, :-1] @ weights).max() / 2.0**case.plan.bits
+        assert 0.5 * largest <= found <= largest * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("cov_type", ["HC0", dps.HC1(share=0.3)], ids=str)
+def test_both_releases_together_spend_the_budget(budget, cov_type):
+    fit = dps.dp_ols(
+        "y ~ x * C(g)",
+        data(),
+        bounds={"y": (-3, 3), "x": (-1, 1)},
+        levels={"g": ["a", "b", "c"]},
+        cov_type=cov_type,
+        mechanism=dps.SSP(noise="laplace" if budget == {"epsilon": 1.0} else "gaussian"),
+        **budget,
+    )
+    asked, spent = fit.privacy.budget, fit.privacy.spent
+    for name in ("epsilon", "delta", "rho"):
+        if getattr(asked, name) is not None:
+            assert getattr(spent, name) == pytest.approx(getattr(asked, name), rel=1e-4)
+            assert getattr(spent, name) <= getattr(asked, name)
+    share = 0.1 if cov_type == "HC0" else 0.3
+    first, second = ((part.epsilon or part.rho) for part in fit.privacy.parts.values())
+    assert second / (first + second) == pytest.approx(share, rel=1e-4)
+
+
+@pytest.mark.parametrize("budget", BUDGETS[:2], ids=str)
+def test_the_noise_of_the_scores_has_the_stated_spread(budget):
+    case = planned("y ~ x + C(g)", data(), SCHEMA, **budget)
+    target = target_for(case)
+    source = as_source(case.data)
+    draws = [release_scores(target, case.plan, source, 4_000, 0.1, RealNoise()) for _ in range(300)]
+    values = np.array([draw.values for draw in draws])
+    assert len(np.unique(values[:, 0])) == 300
+    ratio = values.std(axis=0) / draws[0].sd
+    assert (np.abs(ratio - 1) < 0.25).all()
+
+
+def test_joint_laplace_noise_would_be_twice_as_large():
+    """The cube's own norm against Laplace noise per coordinate, for eight coefficients."""
+    from dpstats.release.knorm import max_norm_sd
+
+    assert np.sqrt(2) * 8 / max_norm_sd(1.0, 1.0, 8) > 2
+
+
+def test_a_factor_two_on_non_negative_terms_would_be_waste():
+    """Pitfall 10, waste: the change of a sum of terms in [0, U] is at most U, not 2 U."""
+    case = planned("y ~ x", data(), SCHEMA, epsilon=1.0)
+    target = target_for(case)
+    steps = 2**20
+    found = one_row_steps(case, target, steps, extreme_rows(np.random.default_rng(6), 200))
+    changes = np.abs(found[:, None] - found[None, :]).max()
+    assert 0.95 * steps <= changes <= steps
+
+
+def test_the_clip_of_the_range_is_the_clip_of_the_residual():
+    """Pitfall 10, unsafe: ranges computed with a smaller clip than the residual's would be exceeded."""
+    from dataclasses import replace
+
+    case = planned("y ~ x", data(), SCHEMA, epsilon=1.0)
+    target = target_for(case)
+    loose = replace(target, clip=2 * target.clip)
+    columns = extreme_rows(np.random.default_rng(7), 200)
+    row_map = RowMap(case.plan.coding)
+    rows, _ = lattice_rows(Partition(columns, 200), row_map, case.plan.bits)
+    rows = rows / 2.0**case.plan.bits
+    clipped = np.clip(rows @ loose.residual, -loose.clip, loose.clip) ** 2
+    terms = (rows[:, :-1] @ loose.leverage.T) ** 2 * clipped[:, None]
+    assert (terms > 1.5 * target.ranges).any()
+    assert one_row_steps(case, loose, 2**20, columns).max() <= 2**20, "the integer clip holds all the same"
+
+
+def test_ratios_are_shrunk_and_bounded():
+    case = planned("y ~ x", data(), SCHEMA, epsilon=1.0)
+    target = target_for(case)
+    model = target.model
+    assert robust_ratios(target, model, 0 * model, 1.0) == pytest.approx(1.0)
+    assert robust_ratios(target, 1e9 * model, 0 * model, 1.0) == pytest.approx(6.0)
+    assert robust_ratios(target, -model, 0 * model, 1.0) == pytest.approx(0.2)
+    assert robust_ratios(target, 3 * model, 1e9 * model, 1.0) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_rescaling_keeps_correlations_and_the_privacy_part():
+    case = planned("y ~ x * C(g)", data(), SCHEMA, epsilon=1.0)
+    fit = fit_least_squares(case.noisy(np.random.default_rng(8)), case.space)
+    ratios = np.linspace(0.5, 2, case.space.n_params)
+    robust = with_robust_sampling(fit, case.space, ratios)
+    back = np.linalg.inv(case.space.r)
+    before, after = (back @ f.sampling @ back.T for f in (fit, robust))
+    np.testing.assert_allclose(np.diag(after), ratios * np.diag(before), rtol=1e-9)
+    np.testing.assert_allclose(robust.covariance - robust.sampling, fit.covariance - fit.sampling, atol=1e-12)
+
+
+@pytest.mark.parametrize("wrong", ["HC3", None, 1, "robust"])
+def test_an_unknown_covariance_is_refused(wrong):
+    with pytest.raises(dps.OptionError, match="cov_type must be 'nonrobust', 'HC0', 'HC1'"):
+        dps.dp_ols("y ~ x", data(), epsilon=1, bounds={"y": (-3, 3), "x": (-1, 1)}, cov_type=wrong)
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 2])
+def test_a_share_lies_between_nothing_and_all(share):
+    with pytest.raises(dps.OptionError, match="share"):
+        dps.HC0(share=share)
+
+
+def test_robust_errors_see_heteroskedasticity():
+    rng = np.random.default_rng(9)
+    declared = {"bounds": {"y": (-3, 3), "x": (-1, 1)}}
+    columns = data(50_000)
+    plain, robust = (
+        dps.dp_ols("y ~ x", columns, epsilon=5, rng=rng, cov_type=cov_type, **declared)
+        for cov_type in ("nonrobust", "HC1")
+    )
+    truth = smf.ols("y ~ x", columns).fit(cov_type="HC1").bse["x"]
+    assert robust.bse_sampling["x"] == pytest.approx(truth, rel=0.1)
+    assert plain.bse_sampling["x"] < 0.85 * truth
