@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from helpers import planned
@@ -72,7 +73,7 @@ def test_without_noise_they_are_statsmodels(cov_type):
     columns = data()
     declared = {"bounds": {"y": (-3, 3), "x": (-1, 1)}, "levels": {"g": ["a", "b", "c"]}}
     ours = dps.dp_ols("y ~ x * C(g)", columns, epsilon=np.inf, cov_type=cov_type, **declared)
-    theirs = smf.ols("y ~ x * C(g)", columns).fit(cov_type=cov_type)
+    theirs = smf.ols("y ~ x * C(g)", pd.DataFrame(columns)).fit(cov_type=cov_type)
     np.testing.assert_allclose(ours.bse, theirs.bse, rtol=1e-5)
     assert ours.cov_type == cov_type
     assert cov_type in str(ours.summary())
@@ -222,6 +223,6 @@ def test_robust_errors_see_heteroskedasticity():
         dps.dp_ols("y ~ x", columns, epsilon=5, rng=rng, cov_type=cov_type, **declared)
         for cov_type in ("nonrobust", "HC1")
     )
-    truth = smf.ols("y ~ x", columns).fit(cov_type="HC1").bse["x"]
+    truth = smf.ols("y ~ x", pd.DataFrame(columns)).fit(cov_type="HC1").bse["x"]
     assert robust.bse_sampling["x"] == pytest.approx(truth, rel=0.1)
     assert plain.bse_sampling["x"] < 0.85 * truth

@@ -58,11 +58,11 @@ def score_test(
     C = np.linalg.solve(space.r.T, rows.T).T
     distance = C @ fit.gamma - values
     spread = fit.covariance @ C.T
-    restricted = fit.gamma - spread @ np.linalg.solve(C @ spread, distance)
+    restricted = fit.gamma - spread @ np.linalg.pinv(C @ spread, hermitian=True) @ distance
     at_null = residual_vector(restricted, space)
     forms = moments.noise_of((moments.forms(at_null)[:-1].T @ (space.q @ fit.inverse @ C.T)).T)
     sampling = C @ fit.sampling @ C.T
-    W = np.linalg.inv(sampling + (forms * moments.variances) @ forms.T)
+    W = np.linalg.pinv(sampling + (forms * moments.variances) @ forms.T, hermitian=True)
     statistic = float(distance @ W @ distance)
     if fit.singular:
         return ScoreTest(statistic, 1.0, len(rows))

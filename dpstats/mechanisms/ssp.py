@@ -39,6 +39,8 @@ from dpstats.specification.weights import SLOPES, default_weights
 
 MAX_BITS = 20
 MIN_BITS = 8
+TINY = 1e-100
+TOO_SMALL = "the budget is so small that the noise would drown every digit; give a larger epsilon or rho"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ def _plan(design: Design, kind: NoiseKind, budget: Budget, n_rows: int, share: f
     block_weights = default_weights(blocks, kind)
     weights = atom_weights(blocks, atoms, block_weights, kind)
     strength = stage_strength(budget, kind, share)
+    if strength < TINY:
+        raise BudgetError(TOO_SMALL)
     per_unit = 1 / (strength * (weights if kind == "laplace" else np.sqrt(weights)))
     bits = choose_bits(n_rows, _sensitivity(coding, atoms, block_weights, MAX_BITS) * float(per_unit.max()))
     sensitivity = _sensitivity(coding, atoms, block_weights, bits)
@@ -173,7 +177,7 @@ def choose_bits(n_rows: int, largest_scale: float) -> int:
     for_noise = math.floor((58 - math.log2(largest_scale)) / 2) if math.isfinite(largest_scale) else 0
     bits = min(MAX_BITS, for_sums, for_noise)
     if bits < MIN_BITS:
-        raise BudgetError("the budget is so small that the noise would drown every digit; give a larger epsilon or rho")
+        raise BudgetError(TOO_SMALL)
     return bits
 
 

@@ -97,10 +97,10 @@ def dp_ols(
     ['Intercept', 'C(sex)[T.Male]', 'age']
     """
     robust = _covariance(cov_type)
-    call = _prepare(
-        formula, data, budget_of(epsilon, delta, rho), bounds, levels, schema, mechanism, infeasible, rng, robust
-    )
+    budget = budget_of(epsilon, delta, rho)
+    source = as_source(data)
     del data  # a traceback that shows local variables shows no record
+    call = _prepare(formula, source, budget, bounds, levels, schema, mechanism, infeasible, rng, robust)
     moments = release_moments(call.plan, call.source, call.noise)
     parts = {"second moments": call.plan.cost}
     if robust is None:
@@ -158,10 +158,10 @@ def dp_moments(
     >>> list(release.fit("hours_per_week ~ age").params.index)
     ['Intercept', 'age']
     """
-    call = _prepare(
-        formula, data, budget_of(epsilon, delta, rho), bounds, levels, schema, mechanism, infeasible, rng, None
-    )
+    budget = budget_of(epsilon, delta, rho)
+    source = as_source(data)
     del data  # a traceback that shows local variables shows no record
+    call = _prepare(formula, source, budget, bounds, levels, schema, mechanism, infeasible, rng, None)
     moments = release_moments(call.plan, call.source, call.noise)
     return call.wrap(moments, {"second moments": call.plan.cost})
 
@@ -183,7 +183,7 @@ class _Call:
 
 def _prepare(
     formula: str,
-    data: Any,
+    source: Source,
     budget: Budget,
     bounds: Any,
     levels: Any,
@@ -197,8 +197,6 @@ def _prepare(
     options = as_ssp(mechanism)
     if infeasible not in ("refuse", "fit"):
         raise OptionError(f"infeasible must be 'refuse' or 'fit', not {infeasible!r}")
-    source = as_source(data)
-    del data
     facts = source.facts
     design = build_design(formula, _public_schema(schema, bounds, levels, facts), facts)
     share = 1.0 if robust is None else 1 - robust.share

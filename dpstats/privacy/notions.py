@@ -91,7 +91,10 @@ def budget_of(epsilon: Any, delta: Any, rho: Any) -> Budget:
 def _positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real | np.number):
         raise BudgetError(f"{name} must be a number, not {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise BudgetError(f"{name} is too large for a float; write float('inf') for no privacy") from None
     if math.isnan(number) or number <= 0:
         raise BudgetError(f"{name} must be above 0, not {value!r}")
     return number

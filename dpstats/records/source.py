@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -59,48 +60,68 @@ def silence() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class FrameSource:
+    """A pandas DataFrame (zone: PRIVATE), read in partitions of `partition_rows` rows."""
+
+    frame: pd.DataFrame
+    partition_rows: int = PARTITION_ROWS
+
+    def __repr__(self) -> str:
+        return f"FrameSource(shape={self.frame.shape})"
+
+    @property
+    def facts(self) -> TableFacts:
+        """Public facts of the frame."""
+        names = tuple(map(str, self.frame.columns))
+        kinds = {name: kind_of(dtype) for name, dtype in zip(names, self.frame.dtypes, strict=True)}
+        return TableFacts(names, kinds, len(self.frame))
+
+    def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
+        """Apply `function` to consecutive row blocks and add up."""
+        positions = {str(name): i for i, name in enumerate(self.frame.columns)}
+        with silence():
+            columns = {name: array_of(self.frame.iloc[:, positions[name]]) for name in names}
+            return reduce_blocks(columns, len(self.frame), self.partition_rows, function, add)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class ArraySource:
-    """Columns in memory (zone: PRIVATE), read in partitions so that memory does not grow with the table's length.
+    """A dict of arrays (zone: PRIVATE), read in partitions of `partition_rows` rows."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Column names in table order, duplicates kept.
-    arrays : tuple
-        Their arrays, of one length.
-    n_rows : int
-        That length.
-    partition_rows : int
-        Rows of a partition.
-    """
-
-    names: tuple[str, ...]
-    arrays: tuple[Any, ...]
+    arrays: Mapping[str, Any]
     n_rows: int
     partition_rows: int = PARTITION_ROWS
 
     def __repr__(self) -> str:
-        return f"ArraySource({len(self.names)} columns, {self.n_rows} rows)"
+        return f"ArraySource({len(self.arrays)} columns, {self.n_rows} rows)"
 
     @property
     def facts(self) -> TableFacts:
-        """Public facts of the table; dtypes are among them, values are not."""
-        kinds = {name: kind_of(array.dtype) for name, array in zip(self.names, self.arrays, strict=True)}
-        return TableFacts(self.names, kinds, self.n_rows)
+        """Public facts of the arrays."""
+        return TableFacts(
+            tuple(self.arrays), {name: kind_of(array.dtype) for name, array in self.arrays.items()}, self.n_rows
+        )
 
     def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
         """Apply `function` to consecutive row blocks and add up."""
-        known = dict(zip(self.names, self.arrays, strict=True))
-        step = self.partition_rows
         with silence():
-            parts = (
-                Partition({name: known[name][start : start + step] for name in names}, min(step, self.n_rows - start))
-                for start in range(0, self.n_rows, step)
-            )
-            total = function(next(parts))
-            for part in parts:
-                total = add(total, function(part))
-        return total
+            columns = {name: self.arrays[name] for name in names}
+            return reduce_blocks(columns, self.n_rows, self.partition_rows, function, add)
+
+
+def reduce_blocks(
+    columns: Mapping[str, Any],
+    n_rows: int,
+    step: int,
+    function: Callable[[Partition], T],
+    add: Callable[[T, T], T],
+) -> T:
+    """Apply `function` to blocks of `step` rows, so that memory does not grow with the table's length, and add up."""
+    blocks = (
+        Partition({name: array[start : start + step] for name, array in columns.items()}, min(step, n_rows - start))
+        for start in range(0, n_rows, step)
+    )
+    return reduce(add, map(function, blocks))
 
 
 def as_source(data: Any, partition_rows: int = PARTITION_ROWS) -> Source:
@@ -120,18 +141,15 @@ def as_source(data: Any, partition_rows: int = PARTITION_ROWS) -> Source:
         If the type is not supported, the columns differ in length, or there is no row.
     """
     if isinstance(data, pd.DataFrame):
-        names = tuple(map(str, data.columns))
-        arrays = tuple(array_of(data.iloc[:, i]) for i in range(data.shape[1]))
-        n_rows = len(data)
+        source: Source = FrameSource(data, partition_rows)
     elif isinstance(data, Mapping):
-        names = tuple(map(str, data))
-        arrays = tuple(_as_array(name, values) for name, values in data.items())
-        n_rows = _common_length(names, arrays)
+        arrays = {str(name): _as_array(name, values) for name, values in data.items()}
+        source = ArraySource(arrays, _common_length(arrays), partition_rows)
     else:
         raise DataError(f"data must be a pandas DataFrame or a dict of arrays, not {type(data).__name__}")
-    if n_rows == 0:
+    if source.facts.n_rows == 0:
         raise DataError("data has no rows")
-    return ArraySource(names, arrays, n_rows, partition_rows)
+    return source
 
 
 def _as_array(name: Any, values: Any) -> Any:
@@ -152,8 +170,8 @@ def _as_array(name: Any, values: Any) -> Any:
     )
 
 
-def _common_length(names: Sequence[str], arrays: Sequence[Any]) -> int:
-    lengths = {name: len(array) for name, array in zip(names, arrays, strict=True)}
+def _common_length(arrays: Mapping[str, Any]) -> int:
+    lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"the columns of data differ in length: {lengths}")
     return next(iter(lengths.values()), 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import html
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +26,9 @@ def summarize(results: DPResults, alpha: float) -> Any:
     alpha : float
         Level of the intervals is 1 - alpha.
     """
-    from statsmodels.iolib.summary import Summary
-
     warning = _NOISE[results.privacy.noise]
     title = "DP OLS Regression Results" + (f" - {warning}" if warning else "")
-    summary = Summary()
+    summary = _escaping_summary()
     summary.add_table_2cols(
         results,
         title=title,
@@ -42,6 +42,26 @@ def summarize(results: DPResults, alpha: float) -> Any:
         ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(_notes(results, alpha, warning), start=1))]
     )
     return summary
+
+
+def _escaping_summary() -> Any:
+    """Return an empty statsmodels ``Summary`` whose HTML escapes names, which statsmodels leaves as they are."""
+    from statsmodels.iolib.summary import Summary
+
+    class DPSummary(Summary):  # type: ignore[misc]
+        """A statsmodels summary with escaped HTML."""
+
+        def as_html(self) -> str:
+            plain = copy.deepcopy(self)
+            for table in plain.tables:
+                table.title = html.escape(table.title) if table.title else table.title
+                for row in table:
+                    for cell in row:
+                        cell.data = html.escape(str(cell.data))
+            plain.extra_txt = html.escape(plain.extra_txt or "")
+            return str(super(DPSummary, plain).as_html())
+
+    return DPSummary()
 
 
 def _left(results: DPResults) -> list[tuple[str, str]]:

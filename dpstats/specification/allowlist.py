@@ -30,7 +30,12 @@ ARITY = (
     | dict.fromkeys(("log", "log2", "log10", "exp", "exp2"), 1)
 )
 """Elementwise functions as formulas call them, and their number of arguments; there are no others, such as ``out``."""
-SCALAR_STATEFUL = frozenset({"center", "scale", "standardize"})
+SCALAR_OPTIONS = {
+    "center": frozenset[str](),
+    "scale": frozenset({"center", "scale", "ddof"}),
+    "standardize": frozenset({"center", "rescale", "ddof"}),
+}
+SCALAR_STATEFUL = frozenset(SCALAR_OPTIONS)
 """Transforms with one column whose state is learned from public bounds."""
 VECTOR_STATEFUL = frozenset({"bs", "cr", "cs", "cc", "poly"})
 """Transforms with several columns whose state is learned from public bounds."""
@@ -99,7 +104,9 @@ class RowWise:
                 return self._call(node, variables)
             case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 raise self.refuse("write '&', '|' and '~' with brackets instead of 'and', 'or' and 'not'")
-        raise self.refuse(f"{ast.unparse(node)!r} is not a row-wise expression over declared columns")
+        shown = ast.unparse(node)
+        hint = f"; for the column of that name write Q({shown!r})" if shown in self.columns else ""
+        raise self.refuse(f"{shown!r} is not a row-wise expression over declared columns{hint}")
 
     def _logic(self, node: ast.BinOp | ast.UnaryOp, variables: dict[str, None]) -> bool:
         operands = [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
@@ -131,10 +138,8 @@ class RowWise:
         if name == "I":
             return self.check(self.arguments(node, 1)[0], variables)
         if name in SCALAR_STATEFUL:
-            first, *rest = self.arguments(node, keywords=True)
-            self.check(first, variables)
-            for argument in rest:
-                self.require_literal(argument)
+            self.check(self.arguments(node, keywords=True)[0], variables)
+            self._require_options(node, name, SCALAR_OPTIONS[name])
             return False
         if name in ARITY:
             boolean = [self.check(argument, variables) for argument in self.arguments(node, ARITY[name])]
@@ -148,6 +153,14 @@ class RowWise:
             "would be an unpaid release; use elementwise numpy functions (np.log, np.sqrt, np.exp, ...), and centre at "
             "a public constant, as in I(x - 50)"
         )
+
+    def _require_options(self, node: ast.Call, name: str, options: frozenset[str]) -> None:
+        if len(node.args) != 1 or any(pair.arg not in options for pair in node.keywords):
+            allowed = f" and the options {', '.join(sorted(options))} by name" if options else ""
+            raise self.refuse(f"{name}(...) takes one expression{allowed}, written out as constants")
+        for pair in node.keywords:
+            if not (isinstance(pair.value, ast.Constant) and isinstance(pair.value.value, int | float)):
+                raise self.refuse(f"{pair.arg} of {name}(...) must be a number, True or False")
 
     def column(self, node: ast.expr) -> str | None:
         """Return the column that a node names, bare or as ``Q('name')``; None for anything else."""

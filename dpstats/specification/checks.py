@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NoReturn
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +17,7 @@ from dpstats.specification.rowmap import RowMap
 
 MATCH = 1e-12
 RANK = 1e-9
+SAME = 1e-13
 
 
 def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64]) -> bool:
@@ -52,16 +56,30 @@ def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64])
             f"column {name!r} of {design.formula!r} cannot be coded exactly; write the term in another way"
         )
     names = ["Intercept" if column.term == "1" else column.term for column in design.columns]
-    _require_rank(contrast, np.eye(len(contrast)), contrast, names)
     basis_q, basis_r = np.linalg.qr(contrast.T)
+    _require_independent(basis_r, contrast, names)
     _require_rank((coded @ basis_q).T, basis_r, contrast, names)
     return _spans_constant(coded @ basis_q)
+
+
+def _require_independent(triangle: NDArray[np.float64], contrast: NDArray[np.float64], terms: list[str]) -> None:
+    """Refuse a model column that is a combination of those before it, to the last digits of L.
+
+    A cubic in calendar years has columns that differ by one part in 10^10 and is fine.
+    """
+    size = np.linalg.norm(contrast, axis=1)
+    for j in range(len(contrast)):
+        rest = abs(triangle[j, j]) if j < len(triangle) else 0.0
+        if rest <= SAME * size[j]:
+            before = np.linalg.lstsq((contrast[:j] / size[:j, None]).T, contrast[j], rcond=None)[0]
+            involved = [*np.flatnonzero(np.abs(before) > 1e-6 * size[j]), j]
+            _refuse(dict.fromkeys(terms[i] for i in involved))
 
 
 def _require_rank(
     rows: NDArray[np.float64], triangle: NDArray[np.float64], contrast: NDArray[np.float64], terms: list[str]
 ) -> None:
-    """Refuse linearly dependent rows, one per model column or basis vector; `triangle` maps columns to basis."""
+    """Refuse basis columns that are dependent on public rows; `triangle` maps model columns to the basis."""
     scale = np.maximum(np.linalg.norm(rows, axis=1), np.finfo(float).tiny)
     left, singular, _ = np.linalg.svd(rows / scale[:, None], full_matrices=len(rows) > rows.shape[1])
     if len(singular) == len(rows) and singular[-1] > RANK * singular[0]:
@@ -69,7 +87,11 @@ def _require_rank(
     beta = np.linalg.solve(triangle, left[:, -1] / scale)
     weight = np.abs(beta) * np.linalg.norm(contrast, axis=1)
     involved = weight > 1e-6 * weight.max()
-    listed = ", ".join(dict.fromkeys(term for term, inside in zip(terms, involved, strict=True) if inside))
+    _refuse(dict.fromkeys(term for term, inside in zip(terms, involved, strict=True) if inside))
+
+
+def _refuse(terms: Iterable[str]) -> NoReturn:
+    listed = ", ".join(terms)
     raise DesignError(f"the columns of {listed} are linearly dependent whatever the data; drop one of these terms")
 
 

@@ -47,6 +47,8 @@ def kind_of(dtype: Any) -> str:
         return "datetime"
     if isinstance(dtype, np.dtype):
         return _NUMPY_KINDS.get(dtype.kind, "other")
+    if isinstance(dtype, pd.SparseDtype):
+        return _NUMPY_KINDS[dtype.subtype.kind] if dtype.subtype.kind in "biuf" else "other"
     if isinstance(dtype, _MASKED):
         return _NUMPY_KINDS.get(dtype.kind, "other")
     if isinstance(dtype, pd.ArrowDtype):
@@ -79,6 +81,8 @@ def to_numbers(values: Any) -> NDArray[np.float64]:
     if isinstance(values, np.ma.MaskedArray):
         return np.ma.filled(values.astype(np.float64), np.nan)
     if kind_of(values.dtype) in {"number", "bool"}:
+        if isinstance(values.dtype, pd.SparseDtype):
+            values = np.asarray(values, dtype=values.dtype.subtype)
         if isinstance(values, np.ndarray):
             return np.ascontiguousarray(values, dtype=np.float64)
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -123,7 +127,7 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
 
 def _number_codes(numbers: NDArray[np.float64], dtype: Any, known: Mapping[Hashable, int]) -> NDArray[np.int64]:
     """Match numbers with levels at the column's own precision."""
-    own = np.dtype(getattr(dtype, "numpy_dtype", dtype))
+    own = np.dtype(dtype.subtype if isinstance(dtype, pd.SparseDtype) else getattr(dtype, "numpy_dtype", dtype))
     codes = np.full(len(numbers), -1, dtype=np.int64)
     for level, code in known.items():
         if isinstance(level, int | float):
@@ -132,7 +136,13 @@ def _number_codes(numbers: NDArray[np.float64], dtype: Any, known: Mapping[Hasha
 
 
 def _to_code(cell: Any, known: Mapping[Hashable, int]) -> int:
-    return known.get(cell, -1) if type(cell) in _NUMBERS or type(cell) in _TEXTS else -1
+    kind = type(cell)
+    if kind not in _NUMBERS and kind not in _NUMERIC_TEXTS:
+        return -1
+    try:
+        return known.get(cell, -1)
+    except TypeError:  # a signalling nan of Decimal has no hash
+        return -1
 
 
 def coerce(

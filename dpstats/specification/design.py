@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,7 +17,7 @@ from dpstats.errors import DesignError, FormulaError
 from dpstats.specification import polynomials
 from dpstats.specification.expressions import Factor, Numeric, Reading, Vector
 from dpstats.specification.formula import ParsedFormula, numeric_response, parse_formula
-from dpstats.specification.grids import schema_frame
+from dpstats.specification.grids import quoting, schema_frame
 from dpstats.specification.polynomials import ONE, Monomial, Polynomial, Symbol
 from dpstats.specification.schema import Categorical, Schema, TableFacts, check_table
 from dpstats.specification.symbols import ScalarSymbol, VectorSymbol, scalar_symbol, vector_symbol
@@ -101,7 +102,10 @@ class Design:
         """Return formulaic's model matrix of a public frame, shape (n_rows, q)."""
         if frame.empty:
             return np.ones((n_rows, len(self.columns)))
-        return np.asarray(self.specification.get_model_matrix(frame, context={}), dtype=np.float64)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            matrix = self.specification.get_model_matrix(frame, context=quoting(frame))
+        return np.asarray(matrix, dtype=np.float64)
 
 
 def build_design(formula: str, schema: Schema, facts: TableFacts) -> Design:
@@ -121,6 +125,13 @@ def build_design(formula: str, schema: Schema, facts: TableFacts) -> Design:
     FormulaError, SchemaError, DesignError
         Whatever is wrong with formula or schema.
     """
+    try:
+        return _build(formula, schema, facts)
+    except (RecursionError, MemoryError):
+        raise FormulaError("the formula is too long or too deeply nested to be read") from None
+
+
+def _build(formula: str, schema: Schema, facts: TableFacts) -> Design:
     parsed = parse_formula(formula, schema, facts)
     outcome = numeric_response(parsed, schema)
     check_table(schema, facts, parsed.variables)
@@ -177,7 +188,11 @@ def _bounded_symbols(parsed: ParsedFormula, schema: Schema) -> tuple[dict[str, S
 def _learn_right_hand_side(parsed: ParsedFormula, schema: Schema) -> Any:
     frame = schema_frame(schema, parsed.variables)
     try:
-        matrix = parsed.right_hand_side.get_model_matrix(frame, context={}, output="numpy", na_action="ignore")
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            matrix = parsed.right_hand_side.get_model_matrix(
+                frame, context=quoting(frame), output="numpy", na_action="ignore"
+            )
     except Exception as error:
         raise FormulaError(f"cannot build {parsed.text!r}: {str(error).splitlines()[0]}") from None
     return matrix.model_spec

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import keyword
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,8 +19,10 @@ from dpstats.specification.schema import Categorical, Column, Continuous
 
 CONTRASTS = frozenset({"Treatment", "Sum", "Helmert", "Diff", "Poly"})
 CONTRAST_METHODS = frozenset({"treatment", "SAS", "sum", "helmert", "diff", "poly", "custom"})
-MAX_POWER = 8
-"""Larger powers are transforms with bounds of their own instead of monomials with all their divisors."""
+MAX_POWER, MAX_TERMS = 8, 500
+"""Larger powers and products are transforms with bounds of their own instead of sums of monomials."""
+MAX_BASIS, MAX_DEGREE = 200, 12
+"""Largest number of columns or knots, and largest degree, of a spline or polynomial basis."""
 SPLINE_OPTIONS = frozenset({"df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound", "raw"})
 
 
@@ -76,14 +80,46 @@ def read_expression(expression: str, columns: Mapping[str, Column]) -> Reading:
     SchemaError
         If a column is used against its declaration.
     """
+    node = _parse(expression)
+    reading = _Reader(ast.unparse(node), columns).read(node)
+    if isinstance(reading, Numeric) and polynomials.is_constant(reading.polynomial):
+        raise FormulaError(
+            f"{expression!r} is constant on the declared range; leave it out, or write 1 for an intercept"
+        )
+    return reading
+
+
+def mentioned_names(expression: str) -> list[str]:
+    """Return the names that stand for values in an expression, quoted ones included; functions are left out."""
+    node = _parse(expression)
+    functions = {id(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
+    modules = {id(part.value) for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+    found: dict[str, None] = {}
+    for part in ast.walk(node):
+        match part:
+            case ast.Name(id=name) if id(part) not in functions | modules and name not in CONTRASTS:
+                found[name] = None
+            case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))]):
+                found[name] = None
+    return list(found)
+
+
+def _parse(expression: str) -> ast.expr:
+    """Return the syntax tree, names that are no identifiers spelled ``Q('name')``."""
     aliases: dict[str, str] = {}
     plain = sanitize_variable_names(expression, {}, aliases, template="quoted_{}")
+    outside_strings = re.sub(r"'[^']*'|\"[^\"]*\"", "", plain)
+    if unicodedata.normalize("NFKC", outside_strings) != outside_strings:
+        raise FormulaError(f"{expression!r}: Python would rewrite a character of a name; quote it, as in Q('name')")
     try:
-        node = ast.parse(plain, mode="eval").body
-    except SyntaxError:
-        raise FormulaError(f"cannot read {expression!r}; it is not a valid expression") from None
-    node = _Quotes(aliases).visit(node)
-    return _Reader(ast.unparse(node), columns).read(node)
+        node = ast.parse(plain.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        raise FormulaError(
+            f"cannot read {expression!r}; a name that is a Python keyword or has other characters than letters, digits "
+            "and _ is quoted, as in Q('class')"
+        ) from None
+    found: ast.expr = _Quotes(aliases).visit(node)
+    return found
 
 
 def _factor(text: str, name: str, columns: Mapping[str, Column]) -> Factor:
@@ -145,7 +181,7 @@ class _Reader(RowWise):
             case ast.BinOp(left=left, op=ast.Sub(), right=right):
                 return polynomials.add(self.polynomial(left), self.polynomial(right), sign=-1)
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
-                return polynomials.multiply(self.polynomial(left), self.polynomial(right))
+                return self._product(node, self.polynomial(left), self.polynomial(right))
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 return self._quotient(node, left, right)
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
@@ -159,9 +195,16 @@ class _Reader(RowWise):
             case _:
                 return self._transform(node)
 
+    def _product(self, node: ast.expr, left: Polynomial, right: Polynomial) -> Polynomial:
+        if polynomials.degree(left) + polynomials.degree(right) > MAX_POWER or len(left) * len(right) > MAX_TERMS:
+            return self._transform(node)
+        return polynomials.multiply(left, right)
+
     def _quotient(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Polynomial:
         denominator = self.polynomial(right)
-        if polynomials.is_constant(denominator) and denominator:
+        if not denominator:
+            raise self.refuse("a division by 0")
+        if polynomials.is_constant(denominator):
             return polynomials.multiply(self.polynomial(left), polynomials.constant(1 / denominator[polynomials.ONE]))
         return self._transform(node)
 
@@ -171,7 +214,8 @@ class _Reader(RowWise):
             value = float(exponent.get(polynomials.ONE, 0))
             if abs(value) > MAX_EXPONENT:
                 raise self.refuse_power(value)
-            if value == int(value) and 0 <= value <= MAX_POWER:
+            small = value * max(polynomials.degree(base), 1) <= MAX_POWER and len(base) ** max(value, 1) <= MAX_TERMS
+            if value == int(value) and value >= 0 and small:
                 return polynomials.power(base, int(value))
         return self._transform(node)
 
@@ -188,6 +232,7 @@ class _Reader(RowWise):
         column = self.column(first)
         if column is None:
             raise self.refuse(f"the argument of {name}(...) must be a declared column, not an expression")
+        self.require_numeric(column)
         if not isinstance(self.columns[column], Continuous):
             raise SchemaError(
                 f"{self.text!r}: {name}(...) needs a column with declared bounds, and {column!r} has none"
@@ -200,6 +245,13 @@ class _Reader(RowWise):
                 f"{name}(...) takes the column, at most one more argument, and the options "
                 f"{', '.join(sorted(SPLINE_OPTIONS))} by name; the value of a row may not depend on other rows"
             )
+        given = {"degree" if name == "poly" else "df": argument for argument in node.args[1:]}
+        given |= {str(pair.arg): pair.value for pair in node.keywords}
+        for option, limit in (("df", MAX_BASIS), ("knots", MAX_BASIS), ("degree", MAX_DEGREE)):
+            value = ast.literal_eval(given[option]) if option in given else 0
+            size = len(value) if isinstance(value, list | tuple) else value
+            if isinstance(size, int | float) and size > limit:
+                raise self.refuse(f"{option} of {name}(...) is at most {limit}")
         return Vector(Symbol(self.text, (column,), "vector"))
 
     def _category(self, node: ast.Call) -> Factor:

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from formulaic import Formula
 from formulaic.errors import FormulaicError
 from formulaic.parser import DefaultFormulaParser, DefaultOperatorResolver
+from formulaic.parser.algos.tokenize import tokenize
 from formulaic.parser.types import ASTNode, Operator, OrderedSet, Token
+from formulaic.utils.code import format_expr
 
 from dpstats.errors import FormulaError, SchemaError
-from dpstats.specification.expressions import Factor, Numeric, Reading, Vector, read_expression, read_name
+from dpstats.specification.allowlist import ARITY, SCALAR_STATEFUL, VECTOR_STATEFUL
+from dpstats.specification.expressions import (
+    CONTRASTS,
+    Factor,
+    Numeric,
+    Reading,
+    Vector,
+    mentioned_names,
+    read_expression,
+    read_name,
+)
 from dpstats.specification.schema import Categorical, Schema, TableFacts
 
+MAX_LENGTH = 20_000
+RESERVED = (
+    {"np", "I", "C", "Q", "contr"}
+    | {name for name in ARITY if "." not in name}
+    | SCALAR_STATEFUL
+    | VECTOR_STATEFUL
+    | CONTRASTS
+)
 _ANSI = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
 
 
@@ -89,24 +109,23 @@ def parse_formula(text: str, schema: Schema, facts: TableFacts) -> ParsedFormula
     """
     if not isinstance(text, str):
         raise FormulaError(f"formula must be a string such as 'y ~ x', not {type(text).__name__}")
-    declared = [name for name in dict.fromkeys(facts.names) if name in schema]
-    context = {"__formulaic_variables_available__": declared}
-    parser = DefaultFormulaParser(operator_resolver=_Operators(), feature_flags={"TWOSIDED"})
-    try:
-        tree = parser.get_ast(text, context={})
-        formula = Formula(text, _parser=parser, _ordering="none", _context=context)
-    except (FormulaicError, SyntaxError, ValueError) as error:
-        raise FormulaError(f"cannot parse {text!r}: {_ANSI.sub('', str(error)).splitlines()[0]}") from None
+    if len(text) > MAX_LENGTH:
+        raise FormulaError(f"the formula has {len(text):,} characters; at most {MAX_LENGTH:,} can be read")
+    readings = _read_tokens(text, schema, facts)
+    tree, formula = _parse(text, [name for name in dict.fromkeys(facts.names) if name in schema])
     if not (hasattr(formula, "lhs") and hasattr(formula, "rhs")):
         raise FormulaError(f"{text!r} has no response; write 'y ~ x'")
     _refuse_vanishing_powers(tree)
     response = _one_response(text, formula)
-    readings: dict[str, Reading] = {}
     variables: dict[str, None] = {}
     for side in (formula.lhs, formula.rhs):
         for factor in _factors(side):
-            readings[factor.expr] = _read(factor, schema, facts)
+            if factor.expr not in readings:
+                readings[factor.expr] = _read(factor, schema, facts)
             variables.update(dict.fromkeys(columns_of(readings[factor.expr])))
+    used = {factor.expr for side in (formula.lhs, formula.rhs) for factor in _factors(side)}
+    readings = {expression: reading for expression, reading in readings.items() if expression in used}
+    _refuse_function_names(variables)
     response_columns = set(columns_of(readings[response]))
     for factor in _factors(formula.rhs):
         shared = response_columns & set(columns_of(readings[factor.expr]))
@@ -114,6 +133,43 @@ def parse_formula(text: str, schema: Schema, facts: TableFacts) -> ParsedFormula
             raise FormulaError(f"{text!r}: the response's column {min(shared)!r} also stands on the right")
     ordered = Formula(_in_printed_order(formula.rhs, readings), _ordering="none")
     return ParsedFormula(text, ordered, response, readings, tuple(variables))
+
+
+def _read_tokens(text: str, schema: Schema, facts: TableFacts) -> dict[str, Reading]:
+    """Put all Python in a formula through the allow-list before a parser sees it: the parser evaluates some of it."""
+    readings: dict[str, Reading] = {}
+    try:
+        tokens = list(tokenize(text))
+    except FormulaicError as error:
+        raise _unreadable(text, error) from None
+    for token in tokens:
+        if token.kind is Token.Kind.PYTHON:
+            require_declared(mentioned_names(token.token), schema, facts)
+            reading = read_expression(token.token, schema.columns)
+            readings[format_expr(token.token) if "`" not in token.token else token.token] = reading
+        elif token.kind is Token.Kind.NAME and token.token.replace(".", "", 1).isdigit():
+            raise FormulaError(f"{text!r}: a column named {token.token!r} would be read as a number; rename it")
+    return readings
+
+
+def _parse(text: str, declared: Sequence[str]) -> tuple[Any, Any]:
+    """Return the syntax tree and the terms of a formula."""
+    context = {"__formulaic_variables_available__": list(declared)}
+    parser = DefaultFormulaParser(operator_resolver=_Operators(), feature_flags={"TWOSIDED"})
+    try:
+        return parser.get_ast(text, context={}), Formula(text, _parser=parser, _ordering="none", _context=context)
+    except (FormulaicError, SyntaxError, ValueError) as error:
+        raise _unreadable(text, error) from None
+
+
+def _unreadable(text: str, error: Exception) -> FormulaError:
+    return FormulaError(f"cannot parse {text!r}: {_ANSI.sub('', str(error)).splitlines()[0]}")
+
+
+def _refuse_function_names(variables: Iterable[str]) -> None:
+    for name in variables:
+        if name in RESERVED:
+            raise FormulaError(f"column {name!r} has the name of a function of formulas; rename the column")
 
 
 def _in_printed_order(terms: Any, readings: Mapping[str, Reading]) -> list[Any]:
@@ -161,15 +217,8 @@ def _read(factor: Any, schema: Schema, facts: TableFacts) -> Reading:
     if factor.eval_method.value == "lookup":
         require_declared([factor.expr], schema, facts)
         return read_name(factor.expr, schema.columns)
-    require_declared(_named_columns(factor.expr, facts), schema, facts)
+    require_declared(mentioned_names(factor.expr), schema, facts)
     return read_expression(factor.expr, schema.columns)
-
-
-def _named_columns(expression: str, facts: TableFacts) -> list[str]:
-    """Return the table's columns that an expression mentions as a word outside strings, calls aside."""
-    bare = re.sub(r"'[^']*'|\"[^\"]*\"", "''", expression)
-    words = set(re.findall(r"(?<![\w.])[^\W\d]\w*(?!\w|\s*[(.])", bare))
-    return [name for name in facts.names if name in words]
 
 
 def require_declared(names: Sequence[str], schema: Schema, facts: TableFacts) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,11 @@ def _as_column(schema: Schema, name: str, array: NDArray[np.generic]) -> pd.Seri
     if isinstance(column, Categorical):
         return pd.Series(pd.Categorical.from_codes(array.astype(np.int64), categories=pd.Index(column.levels)))
     return pd.Series(array.astype(bool) if isinstance(column.levels[0], bool) else array.astype(np.int64))
+
+
+def quoting(frame: pd.DataFrame) -> dict[str, Any]:
+    """Return the context in which formulaic evaluates a frame: ``Q('name')`` finds a column, anywhere in a term."""
+    return {"Q": frame.__getitem__}
 
 
 def n_codes(schema: Schema, name: str) -> int:

@@ -41,7 +41,7 @@ ONE: Monomial = ()
 
 def constant(value: float | Fraction) -> Polynomial:
     """Return the constant polynomial."""
-    return {ONE: Fraction(value)}
+    return {ONE: Fraction(value)} if value else {}
 
 
 def single(symbol: Symbol) -> Polynomial:
@@ -79,6 +79,11 @@ def power(base: Polynomial, exponent: int) -> Polynomial:
 def is_constant(polynomial: Polynomial) -> bool:
     """Tell whether no symbol is left."""
     return all(monomial == ONE for monomial in polynomial)
+
+
+def degree(polynomial: Polynomial) -> int:
+    """Return the largest sum of powers in a monomial."""
+    return max((sum(power for _, power in monomial) for monomial in polynomial), default=0)
 
 
 def divisors(monomial: Monomial) -> set[Monomial]:

@@ -11,6 +11,9 @@ import numpy as np
 
 from dpstats.errors import SchemaError
 
+LARGEST, SMALLEST_WIDTH = 1e60, 1e-60
+"""Products of columns beyond these sizes leave the range of floats."""
+
 
 @dataclass(frozen=True, slots=True)
 class Continuous:
@@ -38,9 +41,11 @@ class Continuous:
 
     def __post_init__(self) -> None:
         try:
-            lower, upper = float(self.lower), float(self.upper)
-        except (TypeError, ValueError):
+            lower, upper = (math.nan if isinstance(end, str) else float(end) for end in (self.lower, self.upper))
+        except (TypeError, ValueError, OverflowError):
             raise SchemaError(f"bounds must be two numbers, not {self.lower!r} and {self.upper!r}") from None
+        if isinstance(self.lower, str) or isinstance(self.upper, str):
+            raise SchemaError(f"bounds must be two numbers, not {self.lower!r} and {self.upper!r}")
         if not (math.isfinite(lower) and math.isfinite(upper)):
             raise SchemaError(f"bounds ({lower:g}, {upper:g}) are not finite; declare a finite public range")
         if lower > upper:
@@ -129,10 +134,8 @@ class Binary:
     levels: tuple[int | bool, int | bool] = (0, 1)
 
     def __post_init__(self) -> None:
-        if tuple(self.levels) != (0, 1):
-            raise SchemaError(
-                f"Binary stands for 0/1 or False/True; declare Categorical({list(self.levels)!r}) instead"
-            )
+        if not isinstance(self.levels, tuple | list) or tuple(self.levels) != (0, 1):
+            raise SchemaError("Binary stands for 0/1 or False/True; declare Categorical([...]) instead")
 
 
 Column = Continuous | Categorical | Binary
@@ -162,6 +165,8 @@ class Schema:
     columns: Mapping[str, Column]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.columns, Mapping):
+            raise SchemaError(f"columns must be a dict keyed by column name, not {type(self.columns).__name__}")
         for name, column in self.columns.items():
             if not isinstance(name, str):
                 raise SchemaError(f"column names must be strings, not {name!r}")
@@ -275,6 +280,13 @@ def check_table(schema: Schema, facts: TableFacts, used: Sequence[str]) -> None:
                 f"column {name!r} holds text but is declared numeric; convert it with pandas.to_numeric, or declare "
                 f"levels={{{name!r}: [...]}}"
             )
+        if isinstance(column, Continuous):
+            size = max(abs(column.lower), abs(column.upper))
+            if size > LARGEST or column.upper - column.lower < SMALLEST_WIDTH:
+                raise SchemaError(
+                    f"bounds of {name!r}: the range ({column.lower:g}, {column.upper:g}) is too large or too narrow "
+                    "for floats; rescale the column"
+                )
         if isinstance(column, Categorical):
             text = all(isinstance(level, str) for level in column.levels)
             numeric = not any(isinstance(level, str) for level in column.levels)

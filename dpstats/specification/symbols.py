@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dpstats.errors import DesignError, FormulaError
 from dpstats.specification.allowlist import SCALAR_STATEFUL, call_name
 from dpstats.specification.evaluate import RowEvaluator
-from dpstats.specification.grids import Values, factorial_values, schema_frame
+from dpstats.specification.grids import Values, factorial_values, quoting, schema_frame
 from dpstats.specification.polynomials import Symbol
 from dpstats.specification.schema import Categorical, Continuous, Schema
 
@@ -49,7 +49,7 @@ class VectorEvaluator:
         frame = pd.DataFrame({self.column: values[self.column]})
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            columns = self.specification.get_model_matrix(frame, context={})
+            columns = self.specification.get_model_matrix(frame, context=quoting(frame))
         return np.asarray(columns, dtype=np.float64).reshape(n_rows, -1)
 
 
@@ -58,8 +58,9 @@ def _specify(text: str, variables: Sequence[str], schema: Schema) -> Any:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
+            frame = schema_frame(schema, variables)
             columns = Formula(f"0 + {text}").get_model_matrix(
-                schema_frame(schema, variables), context={}, output="numpy", na_action="ignore", ensure_full_rank=False
+                frame, context=quoting(frame), output="numpy", na_action="ignore", ensure_full_rank=False
             )
         except Exception as error:
             raise FormulaError(f"cannot evaluate {text!r}: {str(error).splitlines()[0]}") from None
@@ -71,7 +72,12 @@ def _learn_vector(symbol: Symbol, schema: Schema) -> VectorEvaluator:
     evaluate = VectorEvaluator(symbol.variables[0], _specify(symbol.text, symbol.variables, schema))
     values = factorial_values(schema, symbol.variables)
     third = {name: column[::3] for name, column in values.items()}
-    whole, part = (evaluate(v, len(v[symbol.variables[0]])) for v in (values, third))
+    try:
+        whole, part = (evaluate(v, len(v[symbol.variables[0]])) for v in (values, third))
+    except Exception as error:
+        raise FormulaError(f"cannot evaluate {symbol.text!r}: {str(error).splitlines()[0]}") from None
+    if not whole.shape[1]:
+        raise FormulaError(f"{symbol.text!r} has no columns")
     if not np.array_equal(part, whole[::3], equal_nan=True):
         raise FormulaError(f"{symbol.text!r}: a row's value depends on other rows, which would be an unpaid release")
     return evaluate
