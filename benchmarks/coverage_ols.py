@@ -171,9 +171,9 @@ class Prepared:
             blocks = plan.coding.blocks
             size = row_norms(blocks, np.ones(len(blocks)), plan.coding.noise, plan.bits).r2
             target = score_target(moments, self.space, fit, blocks, size)
-            scores = release_scores(target, plan, source, n, HC_SHARE, noise)
+            second = release_scores(target, plan, source, n, HC_SHARE, noise)
             correction = max(moments.n_complete / fit.df_resid, 1.0)
-            fit = with_robust_sampling(fit, self.space, robust_ratios(target, scores.values, scores.sd, correction))
+            fit = with_robust_sampling(fit, self.space, robust_ratios(target, second.scores, second.sd, correction))
         rows = self.rows(population)
         truth = np.array(list(population.truth.values())) / self.space.half
         found = contrasts(moments, self.space, fit, rows)

@@ -14,6 +14,7 @@ from dpstats.records.source import FrameSource
 from dpstats.specification.atoms import STRUCTURAL_ZERO, build_atoms
 from dpstats.specification.blocks import make_block
 from dpstats.specification.coding import code_design
+from dpstats.specification.coercion import array_of
 from dpstats.specification.design import build_design
 from dpstats.specification.grids import spread_frame
 from dpstats.specification.rowmap import RowMap
@@ -284,7 +285,7 @@ def test_covariance_of_the_noise_counts_shared_atoms(formula):
 def test_atom_sums_equal_the_sums_of_all_their_products(formula, noise):
     coding, atoms = coded(formula, noise)
     frame, bits = random_rows(400, seed=11), 20
-    rows = RowMap(coding).code({name: frame[name] for name in frame}, len(frame))
+    rows = RowMap(coding).code({name: array_of(frame[name]) for name in frame}, len(frame))
     z = rows.columns[rows.complete]
     assert 200 < len(z) < 400
     sums = sum_atoms(FrameSource(frame), RowMap(coding), atoms, bits) / 4.0**bits
@@ -298,7 +299,7 @@ def test_atom_sums_equal_the_sums_of_all_their_products(formula, noise):
 def test_products_that_are_equal_in_every_row_share_an_atom_and_others_do_not(formula, noise):
     coding, atoms = coded(formula, noise)
     frame = spread_frame(SCHEMA, list(SCHEMA), 300)
-    z = RowMap(coding).code({name: frame[name] for name in frame}, len(frame)).columns
+    z = RowMap(coding).code({name: array_of(frame[name]) for name in frame}, len(frame)).columns
     i, j = np.triu_indices(z.shape[1])
     products = np.round(z[:, i] * z[:, j], 9) + 0.0
     _, same = np.unique(products, axis=1, return_inverse=True)
@@ -312,7 +313,7 @@ def test_products_that_are_equal_in_every_row_share_an_atom_and_others_do_not(fo
 def test_flag_tells_whether_an_atom_stands_for_products_that_round_differently(formula, noise):
     coding, atoms = coded(formula, noise)
     frame, bits = spread_frame(SCHEMA, list(SCHEMA), 2000), 6
-    z = RowMap(coding).code({name: frame[name] for name in frame}, len(frame)).columns
+    z = RowMap(coding).code({name: array_of(frame[name]) for name in frame}, len(frame)).columns
     h = np.rint(z * 2.0**bits)
     i, j = np.triu_indices(len(atoms.index))
     i, j = (side[atoms.index[i, j] != STRUCTURAL_ZERO] for side in (i, j))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import BudgetError
-from dpstats.privacy.notions import Budget, budget_of, gaussian_delta, gaussian_mu, noise_mu
+from dpstats.privacy.notions import Budget, budget_of, gaussian_delta, gaussian_mu, stage_strength
 from dpstats.release.noise import MIN_GAUSSIAN_SCALE, TRANSFER_VARIANCE, gaussian_scale
 
 MU = {
@@ -84,18 +84,18 @@ def test_zcdp_route_to_mu_would_waste_seven_percent():
     assert gaussian_mu(1.0, 1e-6) / through_rho == pytest.approx(1.07, abs=0.005)
 
 
-def test_noise_mu_of_epsilon_delta_sets_the_transfer_slack_aside():
+def test_stage_strength_of_epsilon_delta_sets_the_transfer_slack_aside():
     exact = gaussian_mu(1.0, 1e-6)
-    assert exact * (1 - 1e-10) < noise_mu(Budget(epsilon=1.0, delta=1e-6)) < exact
+    assert exact * (1 - 1e-10) < stage_strength(Budget(epsilon=1.0, delta=1e-6), "gaussian") < exact
 
 
-def test_noise_mu_of_rho_is_the_square_root_of_two_rho():
-    assert noise_mu(Budget(rho=0.125)) == 0.5
+def test_stage_strength_of_rho_is_the_square_root_of_two_rho():
+    assert stage_strength(Budget(rho=0.125), "gaussian") == 0.5
 
 
 def test_pure_epsilon_has_no_mu():
     with pytest.raises(BudgetError, match="delta"):
-        noise_mu(Budget(epsilon=1.0))
+        stage_strength(Budget(epsilon=1.0), "gaussian")
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_the_noise_of_the_scores_has_the_stated_spread(budget):
     target = target_for(case)
     source = as_source(case.data)
     draws = [release_scores(target, case.plan, source, 4_000, 0.1, RealNoise()) for _ in range(300)]
-    values = np.array([draw.values for draw in draws])
+    values = np.array([draw.scores for draw in draws])
     assert len(np.unique(values[:, 0])) == 300
     ratio = values.std(axis=0) / draws[0].sd
     assert (np.abs(ratio - 1) < 0.25).all()

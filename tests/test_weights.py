@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpstats.errors import BudgetError
-from dpstats.mechanisms.ssp import MAX_BITS, MIN_BITS, choose_bits, forecast_variance, plan_moments, spent_by
-from dpstats.privacy.notions import Budget, noise_mu
+from dpstats.mechanisms.ssp import MAX_BITS, MIN_BITS, choose_bits, forecast_variance, plan_moments, stage_cost
+from dpstats.privacy.notions import Budget, compose, stage_strength
 from dpstats.specification.atoms import build_atoms
 from dpstats.specification.blocks import make_block
 from dpstats.specification.design import build_design
@@ -114,7 +114,7 @@ def plan_of(formula, budget, n_rows=10_000):
         ("g x y", ["n"], 2.8, 4.2426),
         ("g x:g y", [("g", "g"), ("x:g", "x:g")], 17, 4.2426),
         ("g x:g y", [("g", "x:g"), ("g", "y"), ("x:g", "y")], 8.5, 3),
-        ("g x:g y", [("y", "y")], 17, 1.8974),
+        ("g x:g y", [("y", "y")], 17, 1.7321),
     ],
 )
 def test_release_scales_at_unit_weights(blocks, pairs, laplace, gaussian):
@@ -205,15 +205,15 @@ def test_closed_form_costs_up_to_18_percent_of_sd_under_laplace_and_3_under_gaus
 def test_approximate_budget_takes_laplace_up_to_three_slopes_and_gaussian_from_four_on(p, kind):
     formula = "y ~ " + " + ".join(f"x{j}" for j in range(1, p + 1))
     plan = plan_of(formula, Budget(epsilon=1.0, delta=1e-6))
-    assert plan.noise.kind == kind
+    assert plan.noise.law == kind
     pure = plan_of(formula, Budget(epsilon=1.0))
-    gaussian = plan_of(formula, Budget(rho=noise_mu(Budget(epsilon=1.0, delta=1e-6)) ** 2 / 2))
+    gaussian = plan_of(formula, Budget(rho=stage_strength(Budget(epsilon=1.0, delta=1e-6), "gaussian") ** 2 / 2))
     forecasts = {"laplace": forecast_variance(pure), "gaussian": forecast_variance(gaussian)}
     assert min(forecasts, key=forecasts.__getitem__) == kind
 
 
 def test_approximate_budget_spent_on_laplace_noise_charges_no_delta():
-    assert plan_of("y ~ x1", Budget(epsilon=1.0, delta=1e-6)).spent.delta is None
+    assert plan_of("y ~ x1", Budget(epsilon=1.0, delta=1e-6)).cost.delta is None
 
 
 # Spend ---------------------------------------------------------------------------------------------------------------
@@ -225,10 +225,10 @@ def test_spend_recomputed_from_the_scales_equals_the_budget_and_never_exceeds_it
     budget = BUDGETS[name]
     plan = plan_of(formula, budget)
     t, w, reach = plan.noise.scales, plan.weights, plan.sensitivity * 4.0**plan.bits
-    if plan.noise.kind == "laplace":
+    if plan.noise.law == "laplace":
         spent, allowed = reach * (1 / (t * w)).max(), budget.epsilon
     else:
-        spent, allowed = reach**2 * (1 / ((t**2 - 9) * w)).max(), noise_mu(budget) ** 2
+        spent, allowed = reach**2 * (1 / ((t**2 - 9) * w)).max(), stage_strength(budget, "gaussian") ** 2
     assert allowed * (1 - 1e-6) <= spent <= allowed
 
 
@@ -237,7 +237,7 @@ def test_spend_recomputed_from_the_scales_equals_the_budget_and_never_exceeds_it
 def test_every_atom_is_used_to_the_full(formula, name):
     plan = plan_of(formula, BUDGETS[name])
     w, t = plan.weights, plan.noise.scales
-    shares = 1 / (t * w) if plan.noise.kind == "laplace" else 1 / ((t**2 - 9) * w)
+    shares = 1 / (t * w) if plan.noise.law == "laplace" else 1 / ((t**2 - 9) * w)
     assert shares.min() == pytest.approx(shares.max(), rel=1e-6)
 
 
@@ -245,7 +245,7 @@ def test_every_atom_is_used_to_the_full(formula, name):
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_reported_spend_equals_the_budget_and_never_exceeds_it(formula, name):
     budget = BUDGETS[name]
-    spent = plan_of(formula, budget).spent
+    spent = compose(budget, [plan_of(formula, budget).cost])
     for part in ("epsilon", "delta", "rho"):
         allowed, used = getattr(budget, part), getattr(spent, part)
         if used is not None:
@@ -258,7 +258,7 @@ def test_halving_one_scale_shows_in_the_reported_spend(kind):
     plan = plan_of("y ~ x1 + C(g)", budget)
     scales_used = plan.noise.scales.copy()
     scales_used[2] /= 2
-    spent = spent_by(kind, scales_used, plan.weights, plan.sensitivity * 4.0**plan.bits, budget)
+    spent = stage_cost(kind, scales_used, plan.weights, plan.sensitivity * 4.0**plan.bits, budget)
     factor, part = (2, "epsilon") if kind == "laplace" else (4, "rho")
     assert getattr(spent, part) == pytest.approx(factor * getattr(budget, part), rel=1e-6)
 
@@ -267,7 +267,7 @@ def test_halving_one_scale_shows_in_the_reported_spend(kind):
 def test_variances_are_those_of_the_scales_in_coded_units(name):
     plan = plan_of("y ~ x1 + C(g)", BUDGETS[name])
     unit = 4.0**plan.bits
-    factor = 2 if plan.noise.kind == "laplace" else 1
+    factor = 2 if plan.noise.law == "laplace" else 1
     assert plan.variances == pytest.approx(factor * (plan.noise.scales / unit) ** 2)
 
 
@@ -304,7 +304,6 @@ def test_eight_bits_are_enough():
         Budget(epsilon=5e-324),
         Budget(rho=1e-30),
         Budget(rho=5e-324),
-        Budget(epsilon=1e-11, delta=1e-12),
     ],
     ids=str,
 )
@@ -316,4 +315,4 @@ def test_a_budget_that_drowns_every_digit_is_a_budget_error(budget):
 def test_an_infinite_budget_has_no_noise():
     plan = plan_of("y ~ x1 + C(g)", Budget(epsilon=math.inf))
     assert not plan.variances.any()
-    assert plan.spent == Budget(epsilon=math.inf)
+    assert plan.cost == Budget(epsilon=math.inf)

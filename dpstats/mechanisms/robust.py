@@ -31,7 +31,7 @@ class ScoreRelease:
 
     Attributes
     ----------
-    values : ndarray
+    scores : ndarray
         H_j with noise, shape (q,).
     sd : ndarray
         Standard deviation of the noise, shape (q,).
@@ -39,7 +39,7 @@ class ScoreRelease:
         epsilon, or rho = mu^2 / 2.
     """
 
-    values: NDArray[np.float64]
+    scores: NDArray[np.float64]
     sd: NDArray[np.float64]
     cost: Budget
 

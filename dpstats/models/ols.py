@@ -112,10 +112,10 @@ def dp_ols(
     blocks = call.plan.coding.blocks
     row_size = row_norms(blocks, np.ones(len(blocks)), call.plan.coding.noise, call.plan.bits).r2
     target = score_target(usable, space, fit, blocks, row_size)
-    scores = release_scores(target, call.plan, call.source, call.n_rows, robust.share, call.noise)
+    second = release_scores(target, call.plan, call.source, call.n_rows, robust.share, call.noise)
     correction = usable.n_complete / fit.df_resid if isinstance(robust, HC1) else 1.0
-    ratios = robust_ratios(target, scores.values, scores.sd, max(correction, 1.0))
-    both = call.wrap(moments, {**parts, f"{type(robust).__name__} squared scores": scores.cost})
+    ratios = robust_ratios(target, second.scores, second.sd, max(correction, 1.0))
+    both = call.wrap(moments, {**parts, f"{type(robust).__name__} squared scores": second.cost})
     return DPResults(both, call.plan.view, RobustScale(type(robust).__name__, ratios))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.specification.blocks import Block
-from dpstats.specification.coding import Coding
+from dpstats.specification.coding import Coding, NoiseKind
 from dpstats.specification.coercion import coerce
 from dpstats.specification.grids import Values
 from dpstats.specification.symbols import ScalarSymbol
@@ -111,7 +111,17 @@ class RowMap:
         raw = symbol.evaluate(values, n_rows)
         finite: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(raw), axis=1)
         radius = symbol.radius_l1 if self.coding.noise == "laplace" else symbol.radius_l2
-        return np.clip(np.where(finite[:, None], raw, 0.0) / radius, -1.0, 1.0), finite
+        scaled = np.where(finite[:, None], raw, 0.0) / radius
+        scaled[_row_norms(scaled, self.coding.noise) > 1.0] = 0.0
+        return scaled, finite
+
+
+def _row_norms(rows: NDArray[np.float64], noise: NoiseKind) -> NDArray[np.float64]:
+    """Return each row's L1 norm, or squared L2 norm, added up column by column in fixed order."""
+    total = np.zeros(len(rows))
+    for column in rows.T:
+        total += np.abs(column) if noise == "laplace" else column * column
+    return total
 
 
 def _code_scalar(raw: NDArray[np.float64], symbol: ScalarSymbol | None) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 Notation. Block b has weight s_b > 0; S_N sums s_b over single-column blocks, S_F over the others (vector blocks with
 s_b times their L1 radius). R2 sums s_b^2 over blocks (vector blocks with s_b^2 times their squared L2 radius), Rf2 is
-its part from blocks whose entry is always -1 or +1. A complete row uses one column of each block, with an entry of at
+its part from all blocks but single numeric columns. A complete row uses one column of each block, with an entry of at
 most 1 in absolute value; an incomplete row is 0. The atom of columns i < j has weight s_i s_j in L1, and precision
 s_i^2 s_j^2 in L2; the atom of i = j has half of it. Aliased products add their weights.
 
@@ -18,14 +18,15 @@ L2 (Theorem 2): sum_k w_k change_k^2 <= R2^2.
     The left side is |M(z) - M(t)|_F^2 / 2 = (|z|^4 + |t|^4) / 2 - (z't)^2 <= R2^2.
 
 Free squares, L2 only (Theorem 3): squares of single numeric columns may carry extra precision s_i^2 (R2 + Rf2) / 2.
-    Let u = R2 - |z|^2; u >= sum_i s_i^2 (1 - z_i^2) over numeric columns and u <= R2 - Rf2 for complete rows. Then
-    (|z|^4 + |t|^4) / 2 <= R2^2 - (R2 + Rf2)(u_z + u_t) / 2, and the extra terms are at most
-    (R2 + Rf2)(u_z + u_t) / 2 because (z_i^2 - t_i^2)^2 <= (1 - z_i^2) + (1 - t_i^2).
+    For a complete row let n = sum_i s_i^2 (1 - z_i^2) over those columns, 0 <= n <= N = R2 - Rf2, and f the same loss
+    in all other blocks, 0 <= f <= Rf2, so that |z|^2 = R2 - f - n. As (z_i^2 - t_i^2)^2 <= (1 - z_i^2) + (1 - t_i^2),
+    the total is at most g(z) + g(t) with g = (R2 - f - n)^2 / 2 + (R2 + Rf2) n / 2. g is convex in (f, n), and at the
+    corners of [0, Rf2] x [0, N] it is R2^2 / 2, R2^2 / 2, N^2 / 2 and (2 R2 - N) N / 2: never above R2^2 / 2.
 
 Free count (Theorem 4): the count of complete rows may carry extra precision Rf2^2 / 2 (L2) or weight
 S_F^2 / 2 + S_F S_N (L1).
     Two complete rows leave it unchanged. Against an incomplete row the total is at most (S_F + S_N)^2 / 2 plus the
-    extra weight in L1, R2^2 / 2 + (R2 + Rf2)(R2 - Rf2) / 2 + Rf2^2 / 2 in L2: the same bounds.
+    extra weight in L1, and R2^2 / 2 + (R2 + Rf2) N / 2 + Rf2^2 / 2 = R2^2 in L2: the same bounds.
 
 Aliases (Theorem 6): releasing one statistic with the sum of its weights has the same weighted change.
 
@@ -81,7 +82,7 @@ def row_norms(
         else:
             s_f += s * radius
         r2 += s**2 * radius**2
-        rf2 += s**2 if block.always_one else 0.0
+        rf2 += 0.0 if block.squarable else s**2 * radius**2
     return Norms(s_f, s_n, r2, rf2)
 
 
