@@ -114,7 +114,7 @@ def plan_of(formula, budget, n_rows=10_000):
         ("g x y", ["n"], 2.8, 4.2426),
         ("g x:g y", [("g", "g"), ("x:g", "x:g")], 17, 4.2426),
         ("g x:g y", [("g", "x:g"), ("g", "y"), ("x:g", "y")], 8.5, 3),
-        ("g x:g y", [("y", "y")], 17, 1.7321),
+        ("g x:g y", [("y", "y")], 17, 1.73205),
     ],
 )
 def test_release_scales_at_unit_weights(blocks, pairs, laplace, gaussian):
