@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InfeasibleError
+from dpstats.inference.diagnostics import USABLE_SIGNAL
 from dpstats.inference.estimates import ModelSpace, fit_least_squares, model_space
 from dpstats.inference.moment_test import Contrast, contrasts
 from dpstats.inference.moments import NoisyMoments
@@ -27,8 +28,6 @@ from dpstats.specification.rowmap import RowMap
 
 UNIFORM_SD = 1 / math.sqrt(3)
 LEAST_SIGNAL = 1 / 1.5
-BOUNDED_SIGNAL = 2.1
-"""A little above the 95 % critical value: intervals are bounded then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ def require_feasible(plan: MomentPlan, n_rows: int) -> None:
     signal = signal_of_slopes(plan, found)
     if signal >= LEAST_SIGNAL:
         return
-    factor = BOUNDED_SIGNAL / signal if signal > 0 else math.inf
+    factor = USABLE_SIGNAL / signal if signal > 0 else math.inf
     raise InfeasibleError(
         f"nothing useful can come out of {plan.coding.design.formula!r} with {n_rows} rows and {plan.budget}: the "
         "noise would exceed the signal of every slope, even if all columns were spread evenly over their bounds. "

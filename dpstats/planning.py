@@ -40,7 +40,7 @@ class Plan:
         What would be released, and with which noise.
     table : pandas.DataFrame
         One row per coefficient: ``width`` (expected interval width relative to a non-private fit, inf where the
-        interval would be unbounded), ``signal`` (SNR; the interval is bounded above about 2) and ``forecast`` (good,
+        interval would be unbounded), ``signal`` (forecast SNR) and ``forecast`` (good,
         usable, weak).
     tighter : pandas.Series
         Median width of the slopes if the bounds of one column were half as wide, by column; all else equal.

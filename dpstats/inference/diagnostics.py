@@ -11,6 +11,8 @@ from dpstats.inference.moments import NoisyMoments
 
 GOOD, USABLE = 0.2, 0.5
 WEAK_JOINT_TEST = 0.6
+GOOD_SIGNAL, USABLE_SIGNAL = 20.0, 8.0
+"""Forecast signal-to-noise ratios that go with kappa = .2 and .5 on five uniform columns."""
 
 
 def kappa(moments: NoisyMoments, space: ModelSpace) -> float:
@@ -56,5 +58,5 @@ def word(number: float) -> str:
 
 
 def word_for_signal(signal: float) -> str:
-    """Return good, usable or weak for a coefficient's signal-to-noise ratio; a weak one has an unbounded interval."""
-    return "good" if signal >= 8 else "usable" if signal > 2 else "weak"
+    """Return good, usable or weak for a forecast signal-to-noise ratio; a weak one may have an unbounded interval."""
+    return "good" if signal >= GOOD_SIGNAL else "usable" if signal >= USABLE_SIGNAL else "weak"
