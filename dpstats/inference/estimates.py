@@ -126,7 +126,7 @@ def residual_vector(gamma: NDArray[np.float64], space: ModelSpace) -> NDArray[np
 
 def noise_covariance(moments: NoisyMoments, space: ModelSpace, vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return S(vector) = sum_k v_k h_k(., vector) h_k(., vector)' in the basis, shape (q, q)."""
-    forms = moments.noise_of((moments.forms(vector)[:-1].T @ space.q).T)
+    forms = moments.noise_of(moments.forms(space.q.T, vector))
     return np.asarray((forms * moments.variances) @ forms.T)
 
 
@@ -135,7 +135,7 @@ def spread_of(moments: NoisyMoments, space: ModelSpace, matrix: NDArray[np.float
     eigenvalues, vectors = np.linalg.eigh(matrix)
     total = np.zeros_like(matrix)
     for value, vector in zip(eigenvalues, vectors.T, strict=True):
-        total += value * noise_covariance(moments, space, np.append(space.q @ vector, 0.0))
+        total += value * noise_covariance(moments, space, space.q @ vector)
     return total
 
 
@@ -191,7 +191,7 @@ def _residual_variance(
     """
     squares = float(residual @ moments.matrix @ residual)
     raw = (squares + trace) / df_resid
-    sd = math.sqrt(moments.variance_of(residual @ moments.forms(residual))) / df_resid
+    sd = math.sqrt(moments.variance_of(moments.forms(residual[None], residual)[0])) / df_resid
     empty = _empty_residual(space)
     largest = float(empty @ moments.matrix @ empty) / df_resid
     clamped = min(max(raw, sd), max(largest, sd))
@@ -226,12 +226,11 @@ def r_squared(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> RS
     TSS = y'y - ((sum y)^2 - v) / n_c, v the noise variance of the sum; R-squared = 1 - (n_c - q) sigma^2 / TSS.
     """
     n = max(moments.n_complete, 1.0)
-    constant = np.append(space.constant, 0.0)
     response = _empty_residual(space)
-    form = response @ moments.forms(response)
+    form = moments.forms(response[None], response)[0]
     total, variance = float(form @ moments.values), moments.variance_of(form)
     if space.has_constant:
-        mean_form = constant @ moments.forms(response)
+        mean_form = moments.forms(space.constant[None], response)[0]
         mean = float(mean_form @ moments.values)
         mean_variance = moments.variance_of(mean_form)
         total -= (mean**2 - mean_variance) / n

@@ -60,7 +60,7 @@ def score_test(
     spread = fit.covariance @ C.T
     restricted = fit.gamma - spread @ np.linalg.pinv(C @ spread, hermitian=True) @ distance
     at_null = residual_vector(restricted, space)
-    forms = moments.noise_of((moments.forms(at_null)[:-1].T @ (space.q @ fit.inverse @ C.T)).T)
+    forms = moments.noise_of(moments.forms((space.q @ fit.inverse @ C.T).T, at_null))
     sampling = C @ fit.sampling @ C.T
     W = np.linalg.pinv(sampling + (forms * moments.variances) @ forms.T, hermitian=True)
     statistic = float(distance @ W @ distance)

@@ -113,14 +113,14 @@ def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows:
     """
     in_basis = np.linalg.solve(space.r.T, rows.T)
     leverage = fit.inverse @ in_basis
-    forms = moments.noise_of((moments.forms(fit.residual)[:-1].T @ (space.q @ leverage)).T)
+    forms = moments.noise_of(moments.forms((space.q @ leverage).T, fit.residual))
     sampling = np.maximum(np.einsum("im,ij,jm->m", in_basis, fit.sampling, in_basis), 0.0)
     spread = fit.covariance @ in_basis
     found = []
     for m in range(len(rows)):
         variance = float(in_basis[:, m] @ spread[:, m])
         path = spread[:, m] / variance if variance > 0 else np.zeros(space.n_params)
-        turn = moments.noise_of(moments.forms(np.append(-space.q @ path, 0.0))[:-1].T @ (space.q @ leverage[:, m]))
+        turn = moments.noise_of(moments.forms((space.q @ leverage[:, [m]]).T, -space.q @ path))[0]
         h0, v = forms[m], moments.variances
         part = float(sampling[m])
         found.append(

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +47,21 @@ class NoisyMoments:
         """Noisy number of complete rows."""
         return float(self.values[self.count])
 
-    def forms(self, vector: NDArray[np.float64]) -> sparse.csr_array:
-        """Return the values' coefficients in M @ vector, shape (D, K): row i holds h(e_i, vector)."""
-        rows, columns = np.nonzero(self.index >= 0)
-        shape = (len(self.index), len(self.values))
-        return sparse.csr_array((vector[columns], (rows, self.index[rows, columns])), shape=shape)
+    def forms(self, lefts: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values' coefficients h(left, right) in left @ M @ right, shape (m, K), one row per left vector.
+
+        Parameters
+        ----------
+        lefts : ndarray
+            Shape (m, D), or (m, D - 1) for vectors that are zero at the response.
+        right : ndarray
+            Shape (D,) or (D - 1,).
+        """
+        n_atoms = len(self.values)
+        index = self.index[: lefts.shape[1], : len(right)].ravel()
+        bins = np.where(index >= 0, index, n_atoms)
+        weights = (np.multiply.outer(left, right).ravel() for left in lefts)
+        return np.stack([np.bincount(bins, w, minlength=n_atoms + 1)[:n_atoms] for w in weights])
 
     def noise_of(self, forms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the coefficients of linear forms of the values on the atoms' own noises, shape (..., K).

@@ -173,7 +173,8 @@ def coerce(
         if isinstance(column, Continuous):
             numbers = to_numbers(raw)
             known = ~np.isnan(numbers)
-            values[name] = np.where(known, np.clip(numbers, column.lower, column.upper), column.mid)
+            filled = np.fmax(numbers, column.lower)  # fmax and fmin ignore nan, which becomes the lower bound
+            values[name] = np.fmin(filled, column.upper, out=filled)
         else:
             codes = to_codes(raw, column.levels)
             known = codes >= 0

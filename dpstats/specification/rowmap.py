@@ -84,7 +84,7 @@ class RowMap:
         scalars: dict[str, NDArray[np.float64]] = {}
         for name in {symbol for block in self.blocks for symbol, _ in block.degrees}:
             scalars[name], finite = self._scalar(name, values, n_rows)
-            complete = complete & finite
+            complete = complete if finite is None else complete & finite
         vectors: dict[str, NDArray[np.float64]] = {}
         for name in {vector for block in self.blocks for vector in block.vectors}:
             vectors[name], finite = self._vector(name, values, n_rows)
@@ -97,14 +97,14 @@ class RowMap:
             start = stop
         return CodedRows(coded, complete)
 
-    def _scalar(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def _scalar(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+        """Return a coded symbol, and where it is finite (None for everywhere: raw columns are clipped already)."""
         symbol = self.coding.design.scalars.get(name)
         if symbol is None or symbol.evaluate is None:
-            raw = values[name].astype(np.float64)
-        else:
-            raw = symbol.evaluate(values, n_rows)
+            return _code_scalar(values[name], symbol), None
+        raw = symbol.evaluate(values, n_rows)
         finite = np.isfinite(raw)
-        return _code_scalar(np.where(finite, raw, 0.0), symbol), finite
+        return _code_scalar(np.clip(np.where(finite, raw, 0.0), symbol.lower, symbol.upper), symbol), finite
 
     def _vector(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         symbol = self.coding.design.vectors[name]
@@ -124,13 +124,13 @@ def _row_norms(rows: NDArray[np.float64], noise: NoiseKind) -> NDArray[np.float6
     return total
 
 
-def _code_scalar(raw: NDArray[np.float64], symbol: ScalarSymbol | None) -> NDArray[np.float64]:
+def _code_scalar(raw: NDArray[np.generic], symbol: ScalarSymbol | None) -> NDArray[np.float64]:
+    """Map clipped raw values to [-1, 1]."""
     if symbol is None or symbol.sign:
-        return np.where(raw > 0.5, 1.0, -1.0)
-    coded = np.clip(raw, symbol.lower, symbol.upper)
-    coded -= symbol.mid
+        return np.where(raw.astype(np.float64) > 0.5, 1.0, -1.0)
+    coded = np.subtract(raw, symbol.mid, dtype=np.float64)
     coded /= symbol.half
-    return np.clip(coded, -1.0, 1.0, out=coded)
+    return np.asarray(np.clip(coded, -1.0, 1.0, out=coded))
 
 
 def _fill(
@@ -149,7 +149,7 @@ def _fill(
     for j, position in enumerate(block.positions()):
         column = monomial
         for factor, level in zip(block.factors, position, strict=False):
-            column = np.where(values[factor] == level, column, 0.0)
+            column = column * (values[factor] == level)
         for vector, k in zip(block.vectors, position[len(block.factors) :], strict=True):
             column = column * vectors[vector][:, k]
         target[:, j] = column
