@@ -6,6 +6,17 @@ Every message is made of public facts only: the formula, names, types, the schem
 from __future__ import annotations
 
 
+def shown(value: object) -> str:
+    """Show an argument in a message: a number or short text as written, anything else by its type alone.
+
+    A table or column that is passed in the place of an option by mistake must not end up in a message.
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        text = repr(value)
+        return text if len(text) <= 60 else text[:57] + "..."
+    return f"{type(value).__name__}"
+
+
 class DPStatsError(Exception):
     """Base class of all errors raised on purpose by dpstats."""
 

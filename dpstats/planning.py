@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpstats.errors import OptionError
+from dpstats.errors import OptionError, shown
 from dpstats.forecast import Reference, reference_contrasts, round_up
 from dpstats.inference.diagnostics import word_for_signal
 from dpstats.inference.moment_test import Contrast
@@ -22,6 +22,8 @@ from dpstats.specification.view import facts_of
 
 SD_X, SD_Y, RSQUARED = 0.3, 0.25, 0.5
 LARGEST_FACTOR = 1e6
+MANY_COEFFICIENTS = 30
+"""Larger plans leave `Plan.tighter` out of the print: it repeats the forecast once per column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,6 @@ class Plan:
         One row per coefficient: ``width`` (expected interval width relative to a non-private fit, inf where the
         interval would be unbounded), ``signal`` (forecast SNR) and ``forecast`` (good,
         usable, weak).
-    tighter : pandas.Series
-        Median width of the slopes if the bounds of one column were half as wide, by column; all else equal.
     """
 
     formula: str
@@ -51,10 +51,14 @@ class Plan:
     budget: Budget
     mechanism: str
     table: pd.DataFrame
-    tighter: pd.Series
     _design: Design
     _reference: Reference
     _noise: str
+
+    @property
+    def tighter(self) -> pd.Series:
+        """Median width of the slopes if the bounds of one column were half as wide, by column; all else equal."""
+        return _tighter(self._design, _plan(self._design, self.budget, self.n, self._noise), self._reference)
 
     @property
     def width(self) -> float:
@@ -103,11 +107,14 @@ class Plan:
             "",
             self.table.to_string(float_format=lambda v: f"{v:.2f}"),
             "",
-            f"Median width of the slopes: {self.width:.2f} times a non-private interval (about +-20 %).",
+            f"Median width of the slopes: {self.width:.2f} times a non-private interval (about +-20 %)."
+            if self.width < math.inf
+            else "The intervals of most slopes would be unbounded.",
         ]
-        if len(self.tighter):
-            best = self.tighter.idxmin()
-            lines.append(f"With the bounds of {best!r} half as wide: {self.tighter[best]:.2f}.")
+        tighter = self.tighter if len(self.table) <= MANY_COEFFICIENTS else pd.Series(dtype=float)
+        if len(tighter) and tighter.min() < math.inf:
+            best = tighter.idxmin()
+            lines.append(f"With the bounds of {best!r} half as wide: {tighter[best]:.2f}.")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -129,11 +136,15 @@ class Plan:
 
         ax = ax if ax is not None else plt.subplots(figsize=(6, 0.4 * len(self.table) + 1.2), layout="constrained")[1]
         finite = self.table["width"].where(self.table["width"] < math.inf)
-        ax.barh(self.table.index, finite, color="0.6")
+        positions = range(len(finite))
+        ax.barh(positions, finite.fillna(0.0), color="0.6")
         ax.axvline(1.0, color="black", linewidth=1, linestyle="--")
-        for name in self.table.index[finite.isna()]:
-            ax.text(1.05, name, "unbounded", va="center")
-        ax.invert_yaxis()
+        for position in positions:
+            if math.isnan(finite.iloc[position]):
+                ax.text(1.05, position, "unbounded", va="center")
+        ax.set_yticks(positions, self.table.index)
+        ax.set_ylim(len(finite) - 0.5, -0.5)
+        ax.set_xlim(0.0, max(2.0, 1.05 * finite.max()) if finite.notna().any() else 2.0)
         ax.set_xlabel("expected interval width / non-private width")
         ax.set_title(f"{self.budget}, n = {self.n:,}")
         return ax
@@ -194,11 +205,11 @@ def plan(
     """
     budget = budget_of(epsilon, delta, rho)
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise OptionError(f"n must be a whole number of rows, as in n=10_000; not {n!r}")
+        raise OptionError(f"n must be the number of rows, as in n=10_000 (plan reads no table); not {shown(n)}")
     options = as_ssp(mechanism)
     declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
     design = build_design(formula, declared, facts_of(declared.columns))
-    reference = Reference(float(n), sd_x, float(sd_y), float(rsquared))
+    reference = _guesses(n, sd_x, sd_y, rsquared, declared)
     planned = _plan(design, budget, n, options.noise)
     table = _table(planned, reference)
     return Plan(
@@ -207,11 +218,33 @@ def plan(
         budget,
         f"ssp, {planned.coding.noise.capitalize()}",
         table,
-        _tighter(design, planned, reference),
         design,
         reference,
         options.noise,
     )
+
+
+def _guesses(n: int, sd_x: Any, sd_y: Any, rsquared: Any, schema: Schema) -> Reference:
+    """Check the guesses about the table.
+
+    Raises
+    ------
+    OptionError
+        If a standard deviation is not in (0, 1], R-squared not in [0, 1), or a column of `sd_x` is not declared.
+    """
+    spreads = dict(sd_x) if isinstance(sd_x, Mapping) else {"sd_x": sd_x}
+    if isinstance(sd_x, Mapping) and not set(spreads) <= set(schema.columns):
+        unknown = next(name for name in spreads if name not in schema.columns)
+        raise OptionError(f"sd_x names {shown(unknown)}, which is not declared")
+    for name, sd in {**spreads, "sd_y": sd_y}.items():
+        if isinstance(sd, bool) or not isinstance(sd, int | float) or not 0 < sd <= 1:
+            raise OptionError(
+                f"{name}: a standard deviation in units of half the declared range lies in (0, 1]; not {shown(sd)}"
+            )
+    if isinstance(rsquared, bool) or not isinstance(rsquared, int | float) or not 0 <= rsquared < 1:
+        raise OptionError(f"rsquared must lie in [0, 1), as in rsquared=0.5; not {shown(rsquared)}")
+    floats = {name: float(sd) for name, sd in spreads.items()}
+    return Reference(float(n), floats if isinstance(sd_x, Mapping) else floats["sd_x"], float(sd_y), float(rsquared))
 
 
 def as_ssp(mechanism: str | SSP) -> SSP:
@@ -224,8 +257,8 @@ def as_ssp(mechanism: str | SSP) -> SSP:
     """
     if isinstance(mechanism, SSP):
         return mechanism
-    if mechanism not in ("auto", "ssp"):
-        raise OptionError(f"mechanism must be one of 'auto', 'ssp' or dps.SSP(...), not {mechanism!r}")
+    if not isinstance(mechanism, str) or mechanism not in ("auto", "ssp"):
+        raise OptionError(f"mechanism must be one of 'auto', 'ssp' or dps.SSP(...), not {shown(mechanism)}")
     return SSP()
 
 
@@ -276,9 +309,9 @@ def _smallest_factor(width_at: Any, wanted: float) -> float:
     OptionError
         If no factor up to a million does.
     """
-    if not wanted > 1:
+    if isinstance(wanted, bool) or not isinstance(wanted, int | float) or not wanted > 1:
         raise OptionError(
-            f"width is relative to a non-private interval and must be above 1, as in 1.25; not {wanted!r}"
+            f"width is relative to a non-private interval and must be above 1, as in 1.25; not {shown(wanted)}"
         )
     low, high = 1e-6, 1.0
     while width_at(high) > wanted:

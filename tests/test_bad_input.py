@@ -132,7 +132,7 @@ class Sealed(pd.DataFrame):
 
 
 def test_a_sealed_table_notices_a_fit():
-    with pytest.raises(pytest.fail.Exception):
+    with pytest.raises(dps.ReleaseError):
         fit(data=Sealed(table()))
 
 

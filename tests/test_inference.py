@@ -251,8 +251,10 @@ def test_residual_variance_has_an_upper_clamp():
     for _ in range(200):
         moments = case.noisy(rng)
         fit = fit_least_squares(moments, case.space)
-        largest = abs(moments.matrix[-1, -1]) / fit.df_resid
-        assert fit.sigma2_sd <= fit.sigma2 <= max(largest, fit.sigma2_sd) * (1 + 1e-12)
+        possible = max(moments.n_complete, 1.0) / fit.df_resid
+        least = min(fit.sigma2_sd, possible)
+        largest = min(abs(moments.matrix[-1, -1]) / fit.df_resid, possible)
+        assert least <= fit.sigma2 <= max(largest, least) * (1 + 1e-12)
         clamped += fit.sigma2_clamped
     assert clamped > 20
 

@@ -170,3 +170,12 @@ def test_words():
         "weak",
     ]
     assert [word_for_signal(s) for s in (7.9, 8.0, 20.0, np.inf)] == ["weak", "usable", "good", "good"]
+
+
+def test_the_slopes_test_leaves_out_a_constant_that_columns_add_up_to():
+    """As statsmodels' fvalue does for ``0 + C(g)``."""
+    adult, schema = dps.datasets.load_adult()
+    ours = dps.dp_ols("hours_per_week ~ 0 + C(race)", adult, epsilon=float("inf"), schema=schema).slopes_test()
+    theirs = smf.ols("hours_per_week ~ 0 + C(race)", adult).fit()
+    assert ours.df_num == theirs.df_model
+    assert ours.fvalue == pytest.approx(theirs.fvalue, rel=1e-3)

@@ -170,7 +170,7 @@ def test_a_plan_needs_no_data_and_reads_none(monkeypatch):
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, "many", True])
 def test_n_is_a_number_of_rows(n):
-    with pytest.raises(dps.OptionError, match="n must be a whole number"):
+    with pytest.raises(dps.OptionError, match="n must be the number of rows"):
         dps.plan(FORMULA, n, epsilon=1, bounds=BOUNDS)
 
 
@@ -185,3 +185,16 @@ def test_a_plan_can_be_drawn():
     assert len(ax.patches) == 6
     assert ax.get_xlabel()
     pyplot.close("all")
+
+
+def test_a_plan_without_any_bounded_interval_can_be_drawn():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    p = dps.plan(FORMULA, 200, 0.1, bounds=BOUNDS)
+    assert np.isinf(p.table["width"]).all()
+    assert "unbounded" in str(p)
+    ax = p.plot()
+    ax.figure.canvas.draw()
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(p.table.index)
+    inside = ax.get_window_extent()
+    assert all(inside.y0 <= text.get_window_extent().y0 <= inside.y1 for text in ax.texts)
+    plt.close(ax.figure)

@@ -90,7 +90,7 @@ def test_one_row_moves_the_scores_within_the_stated_ranges(formula, budget):
     assert found.max() <= steps
     unclipped = found.max(axis=0)
     assert (unclipped <= steps).all()
-    weighted = found * (target.ranges / steps / target.model)
+    weighted = found * (target.ranges / steps / target.weights)
     assert np.linalg.norm(weighted, axis=1).max() <= target.joint_size * (1 + 1e-5)
 
 
@@ -226,3 +226,22 @@ def test_robust_errors_see_heteroskedasticity():
     truth = smf.ols("y ~ x", pd.DataFrame(columns)).fit(cov_type="HC1").bse["x"]
     assert robust.bse_sampling["x"] == pytest.approx(truth, rel=0.1)
     assert plain.bse_sampling["x"] < 0.85 * truth
+
+
+def test_the_second_release_never_fails_after_the_first_is_paid_for():
+    """Noise can leave a coefficient without a model variance; its scale overflowed then."""
+    rng = np.random.default_rng(0)
+    table = {"g": rng.choice(["a", "b", "c"], 50), "y": rng.uniform(-3, 3, 50)}
+    for seed in range(60):
+        fit = dps.dp_ols(
+            "y ~ C(g)", table, epsilon=1, delta=1e-6, schema=dps.Schema(SCHEMA), cov_type=dps.HC1(share=0.9),
+            infeasible="fit", rng=np.random.default_rng(seed),
+        )  # fmt: skip
+        assert np.isfinite(fit.bse_sampling).all()
+
+
+@pytest.mark.parametrize("share", [1e-300, 1e-14])
+def test_a_share_too_small_for_integers_is_refused_beforehand(share, monkeypatch):
+    monkeypatch.setattr("dpstats.models.ols.release_moments", None)
+    with pytest.raises(dps.BudgetError, match="share"):
+        dps.dp_ols("y ~ x", data(), epsilon=1, schema=dps.Schema(SCHEMA), cov_type=dps.HC1(share=share))

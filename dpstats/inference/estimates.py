@@ -187,14 +187,18 @@ def _residual_variance(
     """Residual variance, its privacy sd, and whether a clamp was binding (methods, 1.8).
 
     The upper clamp is the sum of squares of the empty model over the same degrees of freedom, so that it never binds
-    without noise: y'y in coded units if the model spans the constant, the raw sum of squares otherwise.
+    without noise: y'y in coded units if the model spans the constant, the raw sum of squares otherwise. Neither clamp
+    exceeds what the declared bounds of the response allow.
     """
     squares = float(residual @ moments.matrix @ residual)
     raw = (squares + trace) / df_resid
     sd = math.sqrt(moments.variance_of(moments.forms(residual[None], residual)[0])) / df_resid
     empty = _empty_residual(space)
+    reach = 1.0 if space.has_constant else 1.0 + abs(space.offset)
+    possible = reach**2 * max(moments.n_complete, 1.0) / df_resid
     largest = float(empty @ moments.matrix @ empty) / df_resid
-    clamped = min(max(raw, sd), max(largest, sd))
+    smallest = min(sd, possible)
+    clamped = min(max(raw, smallest), max(min(largest, possible), smallest))
     return clamped, sd, clamped != raw
 
 
@@ -235,7 +239,8 @@ def r_squared(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> RS
         mean_variance = moments.variance_of(mean_form)
         total -= (mean**2 - mean_variance) / n
         variance += (2 * mean / n) ** 2 * mean_variance
-    if total <= 0 or math.sqrt(variance) > total / 2:
+    unresolved = fit.sigma2_sd > 0 and (fit.sigma2_clamped or fit.df_resid * fit.sigma2_sd > total / 4)
+    if total <= 0 or math.sqrt(variance) > total / 2 or unresolved:
         return RSquared(math.nan, math.nan)
     ratio = fit.df_resid * fit.sigma2 / total
     df_total = max(n - space.has_constant, 1.0)

@@ -116,12 +116,16 @@ def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows:
     forms = moments.noise_of(moments.forms((space.q @ leverage).T, fit.residual))
     sampling = np.maximum(np.einsum("im,ij,jm->m", in_basis, fit.sampling, in_basis), 0.0)
     spread = fit.covariance @ in_basis
+    variances = np.einsum("im,im->m", in_basis, spread)
+    paths = np.divide(spread, variances, out=np.zeros_like(spread), where=variances > 0)
+    turns = moments.noise_of(
+        np.concatenate(
+            [moments.forms((space.q @ leverage[:, [m]]).T, -space.q @ paths[:, m]) for m in range(len(rows))]
+        )
+    )
     found = []
     for m in range(len(rows)):
-        variance = float(in_basis[:, m] @ spread[:, m])
-        path = spread[:, m] / variance if variance > 0 else np.zeros(space.n_params)
-        turn = moments.noise_of(moments.forms((space.q @ leverage[:, [m]]).T, -space.q @ path))[0]
-        h0, v = forms[m], moments.variances
+        h0, turn, v = forms[m], turns[m], moments.variances
         part = float(sampling[m])
         found.append(
             Contrast(

@@ -53,9 +53,14 @@ class ScoreTarget:
     row_size: float
 
     @property
+    def weights(self) -> NDArray[np.float64]:
+        """Unit in which coefficient j is measured: m_j, but at least one row's largest term, shape (q,)."""
+        return np.maximum(self.model, self.ranges)
+
+    @property
     def joint_size(self) -> float:
-        """Largest sum_j (l_j'z)^2 psi^2 / m_j of one row."""
-        scaled = self.leverage / np.sqrt(self.model)[:, None]
+        """Largest sum_j (l_j'z)^2 psi^2 / weight_j of one row."""
+        scaled = self.leverage / np.sqrt(self.weights)[:, None]
         return self.clip**2 * self.row_size * float(np.linalg.eigvalsh(scaled @ scaled.T)[-1])
 
 

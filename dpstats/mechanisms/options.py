@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpstats.errors import OptionError
+from dpstats.errors import OptionError, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class SSP:
     reconcile: bool = True
 
     def __post_init__(self) -> None:
-        if self.noise not in ("auto", "laplace", "gaussian"):
-            raise OptionError(f"noise must be 'auto', 'laplace' or 'gaussian', not {self.noise!r}")
+        if not isinstance(self.noise, str) or self.noise not in ("auto", "laplace", "gaussian"):
+            raise OptionError(f"noise must be 'auto', 'laplace' or 'gaussian', not {shown(self.noise)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class HC0:
     share: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 < self.share < 1:
+        if isinstance(self.share, bool) or not isinstance(self.share, int | float) or not 0 < self.share < 1:
             raise OptionError(
-                f"share must lie between 0 and 1, as in {type(self).__name__}(share=0.1); not {self.share!r}"
+                f"share must lie between 0 and 1, as in {type(self).__name__}(share=0.1); not {shown(self.share)}"
             )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.errors import BudgetError
 from dpstats.inference.robust import ScoreTarget
 from dpstats.mechanisms.ssp import MomentPlan
 from dpstats.privacy.notions import Budget, stage_strength
@@ -44,6 +45,24 @@ class ScoreRelease:
     cost: Budget
 
 
+def require_measurable(plan: MomentPlan, n_rows: int, share: float) -> None:
+    """Refuse, before anything is read, a share so small that the noise would not fit into 64-bit integers.
+
+    Raises
+    ------
+    BudgetError
+        From the budget, the length and the number of columns only.
+    """
+    strength = stage_strength(plan.budget, plan.coding.noise, share)
+    if _steps(n_rows) / strength * (plan.coding.n_columns + 2) * 40 >= 2.0**62:
+        raise BudgetError(f"share={share:g} of {plan.budget} is too little for robust standard errors; give them more")
+
+
+def _steps(n_rows: int) -> int:
+    """Return K, the largest integer that one row adds; n K stays below 2**62."""
+    return int(2 ** min(30, 61 - math.ceil(math.log2(max(n_rows, 2)))))
+
+
 def release_scores(
     target: ScoreTarget, plan: MomentPlan, source: Source, n_rows: int, share: float, noise: NoiseSource
 ) -> ScoreRelease:
@@ -67,11 +86,11 @@ def release_scores(
     Notes
     -----
     One row moves coordinate j by at most K steps, in either direction. Pure: the cube [-K, K]^q is the unit ball of
-    the max norm times K. Gaussian: in units of m_j / U_j the squared change is at most the smaller of
-    sum (U_j / m_j)^2 and 2 (joint size)^2, because two non-negative vectors differ by at most sqrt 2 times the larger
-    norm, which is at most the sum of the entries; rounding adds at most one step per coordinate.
+    the max norm times K. Gaussian: in units of weight_j / U_j the squared change is at most the smaller of
+    sum (U_j / weight_j)^2 and 2 (joint size)^2, because two non-negative vectors differ by at most sqrt 2 times the
+    larger norm, which is at most the sum of the entries; rounding adds at most one step per coordinate.
     """
-    steps = 2 ** min(30, 61 - math.ceil(math.log2(max(n_rows, 2))))
+    steps = _steps(n_rows)
     size = len(target.ranges)
     strength = stage_strength(plan.budget, plan.coding.noise, share)
     unit = target.ranges / steps
@@ -81,13 +100,13 @@ def release_scores(
         sd = unit * max_norm_sd(1.0, 1 / scales[0], size)
         cost = Budget(epsilon=float(steps / scales[0]))
     else:
-        relative = target.ranges / target.model
-        joint = math.sqrt(2) * target.joint_size * (1 + 1e-9) + float(np.linalg.norm(unit / target.model))
+        relative = target.ranges / target.weights
+        joint = math.sqrt(2) * target.joint_size * (1 + 1e-9) + float(np.linalg.norm(unit / target.weights))
         change = min(float(np.linalg.norm(relative)), joint)
-        scales = gaussian_scale(target.model * change / strength / unit)
+        scales = gaussian_scale(target.weights * change / strength / unit)
         noise_plan = NoisePlan("gaussian", scales, np.full(size, float(steps)))
         sd = unit * scales
-        smallest = (scales**2 - (TRANSFER_VARIANCE if plan.budget.delta else 0.0)) * (unit / target.model) ** 2
+        smallest = (scales**2 - (TRANSFER_VARIANCE if plan.budget.delta else 0.0)) * (unit / target.weights) ** 2
         cost = Budget(rho=change**2 / float(smallest.min()) / 2)
     released = release_integers(
         lambda: sum_squared_scores(

@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.errors import OptionError, SchemaError
+from dpstats.errors import OptionError, SchemaError, shown
 from dpstats.forecast import require_feasible
 from dpstats.inference.estimates import fit_least_squares, model_space
 from dpstats.inference.robust import robust_ratios, score_target
 from dpstats.mechanisms.options import HC0, HC1, SSP
-from dpstats.mechanisms.robust import release_scores
+from dpstats.mechanisms.robust import release_scores, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
 from dpstats.planning import as_ssp
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.source import Source, as_source
 from dpstats.release.noise import NoiseSource, NoNoise, RealNoise, SimulatedNoise
+from dpstats.results.fitted import RobustScale
 from dpstats.results.release import MomentRelease
-from dpstats.results.results import DPResults, RobustScale
+from dpstats.results.results import DPResults
 from dpstats.specification.design import build_design
 from dpstats.specification.schema import Schema, TableFacts, complete_schema
 from dpstats.specification.sensitivity import row_norms
@@ -48,6 +49,8 @@ def dp_ols(
     ----------
     formula : str
         As in statsmodels: ``"wage ~ educ + exper + C(region)"``, with transforms, interactions, splines and contrasts.
+        ``.`` stands for all declared columns. ``center``, ``scale``, ``standardize``, ``poly`` and spline knots learn
+        their constants from the declared range, not from the data.
     data : pandas.DataFrame or dict of array-like
         One row per record.
     epsilon : float, optional
@@ -195,12 +198,14 @@ def _prepare(
 ) -> _Call:
     noise = _noise_source(rng, budget)
     options = as_ssp(mechanism)
-    if infeasible not in ("refuse", "fit"):
-        raise OptionError(f"infeasible must be 'refuse' or 'fit', not {infeasible!r}")
+    if not isinstance(infeasible, str) or infeasible not in ("refuse", "fit"):
+        raise OptionError(f"infeasible must be 'refuse' or 'fit', not {shown(infeasible)}")
     facts = source.facts
     design = build_design(formula, _public_schema(schema, bounds, levels, facts), facts)
     share = 1.0 if robust is None else 1 - robust.share
     plan = plan_moments(design, budget, facts.n_rows, share=share, noise=options.noise)
+    if robust is not None:
+        require_measurable(plan, facts.n_rows, robust.share)
     if infeasible == "refuse":
         require_feasible(plan, facts.n_rows)
     return _Call(plan, source, facts.n_rows, noise, options)
@@ -210,14 +215,14 @@ def _covariance(cov_type: Any) -> HC0 | None:
     if isinstance(cov_type, HC0):
         return cov_type
     known = {"nonrobust": None, "HC0": HC0(), "HC1": HC1()}
-    if cov_type not in known:
-        raise OptionError(f"cov_type must be 'nonrobust', 'HC0', 'HC1' or dps.HC1(share=...), not {cov_type!r}")
+    if not isinstance(cov_type, str) or cov_type not in known:
+        raise OptionError(f"cov_type must be 'nonrobust', 'HC0', 'HC1' or dps.HC1(share=...), not {shown(cov_type)}")
     return known[cov_type]
 
 
 def _noise_source(rng: Any, budget: Budget) -> NoiseSource:
     if rng is not None and not isinstance(rng, np.random.Generator):
-        raise OptionError(f"rng must be a numpy Generator, as in numpy.random.default_rng(1), not {rng!r}")
+        raise OptionError(f"rng must be a numpy Generator, as in numpy.random.default_rng(1), not {shown(rng)}")
     if not budget.is_private:
         return NoNoise()
     return RealNoise() if rng is None else SimulatedNoise(rng)

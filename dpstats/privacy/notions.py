@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from dpstats.errors import BudgetError
+from dpstats.errors import BudgetError, shown
 
 SLACK = 1e-12
 """Relative amount of epsilon and delta set aside for the discrete Gaussian's transfer terms."""
@@ -84,19 +84,19 @@ def budget_of(epsilon: Any, delta: Any, rho: Any) -> Budget:
         return Budget(epsilon=checked)
     checked_delta = _positive("delta", delta)
     if not checked_delta < 1:
-        raise BudgetError(f"delta must be below 1, and should be far below 1/n; not {delta!r}")
+        raise BudgetError(f"delta must be below 1, and should be far below 1/n; not {shown(delta)}")
     return Budget(epsilon=checked, delta=checked_delta)
 
 
 def _positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real | np.number):
-        raise BudgetError(f"{name} must be a number, not {value!r}")
+        raise BudgetError(f"{name} must be a number, not {shown(value)}")
     try:
         number = float(value)
     except OverflowError:
         raise BudgetError(f"{name} is too large for a float; write float('inf') for no privacy") from None
     if math.isnan(number) or number <= 0:
-        raise BudgetError(f"{name} must be above 0, not {value!r}")
+        raise BudgetError(f"{name} must be above 0, not {shown(value)}")
     return number
 
 

@@ -165,10 +165,25 @@ def _as_array(name: Any, values: Any) -> Any:
     if isinstance(values, np.ndarray | pd.api.extensions.ExtensionArray):
         if values.ndim != 1:
             raise DataError(f"column {name!r} of data must be one-dimensional, not of shape {values.shape}")
-        return values
+        return _without_mask(values) if isinstance(values, np.ma.MaskedArray) else values
     raise DataError(
         f"column {name!r} of data must be a numpy array, a pandas Series or a list, not {type(values).__name__}"
     )
+
+
+def _without_mask(values: np.ma.MaskedArray[Any, Any]) -> Any:
+    """Return a masked array as an array that marks missing cells itself, chosen by dtype alone."""
+    cells, mask = np.asarray(values.data), np.array(np.ma.getmaskarray(values), dtype=bool)
+    kind = kind_of(cells.dtype)
+    if kind == "bool":
+        return pd.arrays.BooleanArray(cells, mask)
+    if kind == "number":
+        single = cells.dtype == np.float32
+        return pd.arrays.FloatingArray(cells.astype(np.float32 if single else np.float64), mask)
+    if kind in {"text", "object"}:
+        cells = cells.astype(object)
+        cells[mask] = None
+    return cells
 
 
 def _common_length(arrays: Mapping[str, Any]) -> int:

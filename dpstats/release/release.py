@@ -66,5 +66,7 @@ def _closed(statistic: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64] | N
     """Return the statistic, or None if reading failed: no exception, message or frame of the private zone gets out."""
     try:
         return statistic()
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
         return None

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpstats.errors import OptionError
+from dpstats.errors import OptionError, shown
 from dpstats.inference.moment_test import Contrast
 
 
@@ -109,6 +109,6 @@ def check_alpha(alpha: float) -> float:
     OptionError
         Otherwise.
     """
-    if not 0 < alpha < 1:
-        raise OptionError(f"alpha must lie between 0 and 1, as in alpha=0.05; not {alpha!r}")
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < 1:
+        raise OptionError(f"alpha must lie between 0 and 1, as in alpha=0.05; not {shown(alpha)}")
     return float(alpha)

@@ -91,7 +91,15 @@ class MomentRelease:
         return DPResults(self, view)
 
     def save(self, path: str | Path) -> None:
-        """Write the release to a text file (JSON) that holds released numbers and public facts only."""
+        """Write the release to a text file (JSON) that holds released numbers and public facts only.
+
+        Robust standard errors belong to one fit and not to the release; pickle the fit to keep them.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write; read it with `load_release`.
+        """
         design = self.coding.design
         content = {
             "format": FORMAT,
@@ -118,6 +126,10 @@ def load_release(path: str | Path) -> MomentRelease:
     ------
     DataError
         If the file is not such a release.
+
+    Notes
+    -----
+    The budget and the noise are believed as the file states them; take a release from a source that you trust.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -125,15 +137,26 @@ def load_release(path: str | Path) -> MomentRelease:
         raise DataError(f"cannot read {str(path)!r}: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DataError(f"{str(path)!r} is not a saved dpstats release")
+    try:
+        return _read_release(content)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise DataError(f"{str(path)!r} is damaged: {error!r}") from None
+
+
+def _read_release(content: dict[str, Any]) -> MomentRelease:
     schema = Schema({name: _column_from_json(column) for name, column in content["schema"].items()})
     coding = code_design(build_design(content["formula"], schema, facts_of(schema.columns)), content["noise"])
     atoms = build_atoms(coding.all_blocks, coding.signs)
-    values, variances = np.array(content["values"]), np.array(content["variances"])
+    values, variances = np.array(content["values"], dtype=float), np.array(content["variances"], dtype=float)
     if values.shape != (atoms.n_atoms,) or variances.shape != values.shape:
-        raise DataError(f"{str(path)!r} holds {len(values)} sums where its formula has {atoms.n_atoms}")
+        raise ValueError(f"{len(values)} sums where the formula has {atoms.n_atoms}")
+    if not (np.isfinite(values).all() and np.isfinite(variances).all() and (variances >= 0).all()):
+        raise ValueError("sums and variances must be finite, variances not negative")
+    if content["noise"] not in ("laplace", "gaussian"):
+        raise ValueError(f"unknown noise {content['noise']!r}")
     moments = NoisyMoments(values, variances, content["noise"], atoms.index, atoms.count)
     return MomentRelease(
-        coding, moments, _cost_from_json(content["privacy"]), content["reconciled"], content["declared"]
+        coding, moments, _cost_from_json(content["privacy"]), bool(content["reconciled"]), str(content["declared"])
     )
 
 

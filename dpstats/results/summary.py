@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import html
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpstats.inference.diagnostics import word
@@ -14,6 +15,21 @@ if TYPE_CHECKING:
     from dpstats.results.results import DPResults
 
 _NOISE = {"real": "", "simulated": "NOT PRIVATE: simulated noise", "none": "NOT PRIVATE: no noise"}
+
+_LATEX_CELL = str.maketrans(
+    {
+        "\\": r"\textbackslash ",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde ",
+        "^": r"\textasciicircum ",
+        "<": r"\textless ",
+    }
+)
+"""What statsmodels leaves unescaped in cells; it escapes # $ % & > _ | itself."""
+_LATEX = _LATEX_CELL | str.maketrans(
+    {"#": r"\#", "$": r"\$", "%": r"\%", "&": r"\&", ">": r"\textgreater ", "_": r"\_", "|": r"\textbar "}
+)
 
 
 def summarize(results: DPResults, alpha: float) -> Any:
@@ -45,21 +61,35 @@ def summarize(results: DPResults, alpha: float) -> Any:
 
 
 def _escaping_summary() -> Any:
-    """Return an empty statsmodels ``Summary`` whose HTML escapes names, which statsmodels leaves as they are."""
+    """Return an empty statsmodels ``Summary`` that escapes what statsmodels leaves as it is."""
     from statsmodels.iolib.summary import Summary
 
     class DPSummary(Summary):  # type: ignore[misc]
-        """A statsmodels summary with escaped HTML."""
+        """A statsmodels summary with escaped HTML and LaTeX, and CSV whose cells may hold commas."""
 
         def as_html(self) -> str:
-            plain = copy.deepcopy(self)
+            plain = self._with_cells(html.escape)
             for table in plain.tables:
                 table.title = html.escape(table.title) if table.title else table.title
-                for row in table:
-                    for cell in row:
-                        cell.data = html.escape(str(cell.data))
             plain.extra_txt = html.escape(plain.extra_txt or "")
             return str(super(DPSummary, plain).as_html())
+
+        def as_latex(self) -> str:
+            plain = self._with_cells(lambda text: text.translate(_LATEX_CELL))
+            plain.extra_txt = (plain.extra_txt or "").translate(_LATEX)
+            return str(super(DPSummary, plain).as_latex())
+
+        def as_csv(self) -> str:
+            plain = self._with_cells(lambda text: '"' + text.replace('"', '""') + '"' if "," in text else text)
+            return str(super(DPSummary, plain).as_csv())
+
+        def _with_cells(self, escape: Callable[[str], str]) -> DPSummary:
+            plain = copy.deepcopy(self)
+            for table in plain.tables:
+                for row in table:
+                    for cell in row:
+                        cell.data = escape(str(cell.data))
+            return plain
 
     return DPSummary()
 
@@ -101,7 +131,7 @@ def _right(results: DPResults, warning: str) -> list[tuple[str, str]]:
 
 def _probability(value: float, law: str) -> str:
     """Print a p-value; simulated ones have a floor."""
-    return f"<= {value:.1g}" if law == "laplace" and value <= 1.01 / (DRAWS + 1) else f"{value:.3g}"
+    return f"<= {value:.1g}" if law == "laplace" and 0 < value <= 1.01 / (DRAWS + 1) else f"{value:.3g}"
 
 
 def _decimal(value: float) -> str:
@@ -136,7 +166,8 @@ def _coefficient_table(results: DPResults, alpha: float) -> Any:
 def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
     notes = [
         'std err contains sampling and privacy noise; "privacy" is the part that is privacy noise.',
-        "Intervals invert a test that accounts for the noise in X'X (Fieller): asymmetric, possibly unbounded.",
+        "Intervals and P>|z| invert a test that accounts for the noise in X'X (Fieller): intervals are asymmetric,\n"
+        "    possibly unbounded, and P>|z| cannot be read off z.",
         "Estimand: projection of the clipped outcome on the clipped columns, complete cases; values outside the\n"
         "    bounds are clipped, undeclared levels and unreadable entries count as missing.",
     ]
@@ -154,7 +185,7 @@ def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
         notes.append(f"Standard errors are heteroskedasticity-consistent ({results.cov_type}), from a second release.")
     if results.scale_clamped:
         notes.append(
-            "The residual variance is not resolved by the noise; the sampling part of std err is an upper guess."
+            "The noise hides the residual variance; Residual Std. Err. and the sampling part of std err are guesses."
         )
     if warning:
         notes.append(f"{warning}. Do not publish this table as a private release.")

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from dpstats.specification import polynomials
 from dpstats.specification.blocks import Block, Degrees, close, make_block, reduce
-from dpstats.specification.design import Design, ModelColumn, is_two_level
+from dpstats.specification.design import Design, is_two_level
 from dpstats.specification.grids import n_codes
+from dpstats.specification.model_columns import ModelColumn
 from dpstats.specification.polynomials import Polynomial, Symbol
 from dpstats.specification.symbols import ScalarSymbol
 

@@ -29,7 +29,7 @@ _NUMPY_NUMBERS = frozenset(
 )
 _NUMBERS = frozenset({int, float, bool}) | _NUMPY_NUMBERS
 _TEXTS = frozenset({str, np.str_})
-_NUMERIC_TEXTS = frozenset({Decimal, Fraction}) | _TEXTS
+_NUMERIC_TEXTS = frozenset({Decimal}) | _TEXTS
 
 
 def kind_of(dtype: Any) -> str:
@@ -78,8 +78,6 @@ def to_numbers(values: Any) -> NDArray[np.float64]:
     if isinstance(values.dtype, pd.CategoricalDtype):
         table = [*(_to_number(category) for category in values.categories.tolist()), math.nan]
         return np.asarray(np.array(table)[values.codes], dtype=np.float64)
-    if isinstance(values, np.ma.MaskedArray):
-        return np.ma.filled(values.astype(np.float64), np.nan)
     if kind_of(values.dtype) in {"number", "bool"}:
         if isinstance(values.dtype, pd.SparseDtype):
             values = np.asarray(values, dtype=values.dtype.subtype)
@@ -91,15 +89,21 @@ def to_numbers(values: Any) -> NDArray[np.float64]:
 
 
 def _to_number(cell: Any) -> float:
-    kind = type(cell)
-    if kind not in _NUMBERS and kind not in _NUMERIC_TEXTS:
+    if not _is_readable(cell):
         return math.nan
     try:
         return float(cell)
     except OverflowError:
         return math.inf if cell > 0 else -math.inf
-    except ValueError:
+    except (ValueError, ZeroDivisionError):
         return math.nan
+
+
+def _is_readable(cell: Any) -> bool:
+    """Tell whether converting and hashing a cell runs no code but that of built-in types."""
+    if type(cell) is Fraction:
+        return type(cell._numerator) is int and type(cell._denominator) is int  # type: ignore[attr-defined]
+    return type(cell) in _NUMBERS or type(cell) in _NUMERIC_TEXTS
 
 
 def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
@@ -119,10 +123,8 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
     kind = kind_of(values.dtype)
     if kind in {"number", "bool"}:
         return _number_codes(to_numbers(values), values.dtype, known)
-    cells = np.asarray(values, dtype=object)
-    if kind == "text":
-        return np.asarray(pd.Index(list(known), dtype=object).get_indexer(cells), dtype=np.int64)
-    return np.array([_to_code(cell, known) for cell in cells.tolist()], dtype=np.int64)
+    cells = np.asarray(values, dtype=object).tolist()
+    return np.array([_to_code(cell, known) for cell in cells], dtype=np.int64)
 
 
 def _number_codes(numbers: NDArray[np.float64], dtype: Any, known: Mapping[Hashable, int]) -> NDArray[np.int64]:
@@ -136,12 +138,11 @@ def _number_codes(numbers: NDArray[np.float64], dtype: Any, known: Mapping[Hasha
 
 
 def _to_code(cell: Any, known: Mapping[Hashable, int]) -> int:
-    kind = type(cell)
-    if kind not in _NUMBERS and kind not in _NUMERIC_TEXTS:
+    if not _is_readable(cell):
         return -1
     try:
         return known.get(cell, -1)
-    except TypeError:  # a signalling nan of Decimal has no hash
+    except (TypeError, ValueError, ZeroDivisionError):  # a signalling nan of Decimal has no hash
         return -1
 
 

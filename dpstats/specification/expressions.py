@@ -13,7 +13,7 @@ from formulaic.utils.code import sanitize_variable_names
 
 from dpstats.errors import FormulaError, SchemaError
 from dpstats.specification import polynomials
-from dpstats.specification.allowlist import MAX_EXPONENT, VECTOR_STATEFUL, RowWise, call_name
+from dpstats.specification.allowlist import LARGEST_CONSTANT, MAX_EXPONENT, VECTOR_STATEFUL, RowWise, call_name
 from dpstats.specification.polynomials import Polynomial, Symbol
 from dpstats.specification.schema import Categorical, Column, Continuous
 
@@ -108,6 +108,8 @@ def _parse(expression: str) -> ast.expr:
     """Return the syntax tree, names that are no identifiers spelled ``Q('name')``."""
     aliases: dict[str, str] = {}
     plain = sanitize_variable_names(expression, {}, aliases, template="quoted_{}")
+    for name in aliases.values():
+        _require_plain(name, expression)
     outside_strings = re.sub(r"'[^']*'|\"[^\"]*\"", "", plain)
     if unicodedata.normalize("NFKC", outside_strings) != outside_strings:
         raise FormulaError(f"{expression!r}: Python would rewrite a character of a name; quote it, as in Q('name')")
@@ -118,8 +120,41 @@ def _parse(expression: str) -> ast.expr:
             f"cannot read {expression!r}; a name that is a Python keyword or has other characters than letters, digits "
             "and _ is quoted, as in Q('class')"
         ) from None
+    match node:  # a name quoted alone is evaluated as it stands if it has no backtick
+        case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))], keywords=[]) if "`" not in name:
+            return node
+    for part in ast.walk(node):
+        match part:
+            case ast.Constant(value=str(text)):
+                _require_plain(text, expression)
+            case ast.Constant(value=bool() | None):
+                pass
+            case ast.Constant(value=int(value) | float(value)) if not abs(value) <= LARGEST_CONSTANT:
+                raise FormulaError(f"{expression[:40]!r}: a constant in it is too large")
+            case ast.Constant(value=int() | float()):
+                pass
+            case ast.Constant():
+                raise FormulaError(f"{expression!r}: {ast.unparse(part)!r} is neither a number nor a text")
     found: ast.expr = _Quotes(aliases).visit(node)
     return found
+
+
+def _require_plain(text: str, expression: str) -> None:
+    """Refuse quotes, backticks and backslashes inside a name or text of an expression.
+
+    The formula library rewrites expressions as text before it evaluates them; without these characters what it
+    evaluates is what was checked here.
+    """
+    if not is_plain(text):
+        raise FormulaError(
+            f"{expression!r}: the name or level {text!r} has a quote, backtick, backslash or invisible character, "
+            "which cannot stand inside an expression; rename it"
+        )
+
+
+def is_plain(text: str) -> bool:
+    """Tell whether a text survives any rewriting of the code that quotes it."""
+    return text.isprintable() and not set(text) & set("'\"`\\")
 
 
 def _factor(text: str, name: str, columns: Mapping[str, Column]) -> Factor:
@@ -238,7 +273,7 @@ class _Reader(RowWise):
                 f"{self.text!r}: {name}(...) needs a column with declared bounds, and {column!r} has none"
             )
         for argument in rest:
-            self.require_literal(argument)
+            self._require_numbers(argument)
         options = {str(pair.arg) for pair in node.keywords}
         if len(node.args) > 2 or not options <= SPLINE_OPTIONS:
             raise self.refuse(
@@ -253,6 +288,14 @@ class _Reader(RowWise):
             if isinstance(size, int | float) and size > limit:
                 raise self.refuse(f"{option} of {name}(...) is at most {limit}")
         return Vector(Symbol(self.text, (column,), "vector"))
+
+    def _require_numbers(self, node: ast.expr) -> None:
+        """Refuse an option of a spline that is no number, True, False, None or flat list of numbers."""
+        self.require_literal(node)
+        value = ast.literal_eval(node)
+        parts = value if isinstance(value, list | tuple) else [value]
+        if not all(part is None or isinstance(part, int | float) for part in parts):
+            raise self.refuse(f"{ast.unparse(node)!r} must be a number, True, False, None or a list of numbers")
 
     def _category(self, node: ast.Call) -> Factor:
         first, *rest = self.arguments(node, keywords=True)

@@ -235,7 +235,12 @@ def require_declared(names: Sequence[str], schema: Schema, facts: TableFacts) ->
         if facts.names.count(name) > 1:
             raise SchemaError(f"column name {name!r} appears twice in data; rename one of the two")
         if name not in facts.names:
-            raise FormulaError(f"{name!r} is not a column of data; its columns are {', '.join(map(repr, facts.names))}")
+            known = ", ".join(map(repr, facts.names))
+            raise FormulaError(
+                f"{name!r} is not a column of data; its columns are {known}"
+                if known
+                else f"{name!r} is not declared; add it to schema=, bounds= or levels="
+            )
         if name not in schema:
             if facts.kinds[name] in {"text", "category"}:
                 raise SchemaError(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.errors import SchemaError
+from dpstats.errors import SchemaError, shown
 
 LARGEST, SMALLEST_WIDTH = 1e60, 1e-60
 """Products of columns beyond these sizes leave the range of floats."""
@@ -43,9 +43,9 @@ class Continuous:
         try:
             lower, upper = (math.nan if isinstance(end, str) else float(end) for end in (self.lower, self.upper))
         except (TypeError, ValueError, OverflowError):
-            raise SchemaError(f"bounds must be two numbers, not {self.lower!r} and {self.upper!r}") from None
+            raise SchemaError(f"bounds must be two numbers, not {shown(self.lower)} and {shown(self.upper)}") from None
         if isinstance(self.lower, str) or isinstance(self.upper, str):
-            raise SchemaError(f"bounds must be two numbers, not {self.lower!r} and {self.upper!r}")
+            raise SchemaError(f"bounds must be two numbers, not {shown(self.lower)} and {shown(self.upper)}")
         if not (math.isfinite(lower) and math.isfinite(upper)):
             raise SchemaError(f"bounds ({lower:g}, {upper:g}) are not finite; declare a finite public range")
         if lower > upper:
@@ -97,20 +97,19 @@ class Categorical:
     def __post_init__(self) -> None:
         levels = self.levels
         if isinstance(levels, str | bytes) or not isinstance(levels, Sequence | np.ndarray):
-            raise SchemaError(f"levels must be a list such as ['a', 'b'], not {levels!r}")
+            raise SchemaError(f"levels must be a list such as ['a', 'b'], not {shown(levels)}")
         plain = tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
         if not plain:
             raise SchemaError("levels is empty; list the levels that the column can take")
         for level in plain:
             if not isinstance(level, str | int | float | bool):
-                raise SchemaError(f"level {level!r} is not a string, number or bool")
+                raise SchemaError(f"a level of type {type(level).__name__} is not a string, number or bool")
             if isinstance(level, float) and math.isnan(level):
                 raise SchemaError("a level is nan; missing values need no level, their rows are dropped")
             if isinstance(level, int) and abs(level) > 2**53:
-                raise SchemaError(f"level {level!r} is too large to be told from its neighbours; use text instead")
+                raise SchemaError("a level beyond 2**53 is too large to be told from its neighbours; use text instead")
         if len(set(plain)) < len(plain):
-            twice = next(level for i, level in enumerate(plain) if level in plain[:i])
-            raise SchemaError(f"level {twice!r} is declared twice")
+            raise SchemaError("a level is declared twice; list each level once, from public knowledge")
         object.__setattr__(self, "levels", plain)
 
 
@@ -169,7 +168,7 @@ class Schema:
             raise SchemaError(f"columns must be a dict keyed by column name, not {type(self.columns).__name__}")
         for name, column in self.columns.items():
             if not isinstance(name, str):
-                raise SchemaError(f"column names must be strings, not {name!r}")
+                raise SchemaError(f"column names must be strings, not {shown(name)}")
             if not isinstance(column, Column):
                 raise SchemaError(f"column {name!r}: write Continuous(lower, upper), Categorical(levels) or Binary()")
         object.__setattr__(self, "columns", dict(self.columns))

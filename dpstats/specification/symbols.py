@@ -54,7 +54,13 @@ class VectorEvaluator:
 
 
 def _specify(text: str, variables: Sequence[str], schema: Schema) -> Any:
-    """Let formulaic learn the state of an expression on the schema frame."""
+    """Let formulaic learn the state of an expression on the schema frame.
+
+    The text is unparsed from a checked syntax tree. Where no quote, backtick or backslash stands inside its names, the
+    text that formulaic evaluates after its own rewriting has that same tree.
+    """
+    if set(text) & set('"`\\'):
+        raise FormulaError(f"{text!r}: a column's name has a quote, backtick or backslash; rename the column")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:

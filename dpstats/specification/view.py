@@ -17,7 +17,8 @@ from dpstats.specification.coding import (
     scalars_with_signs,
     vector_radii,
 )
-from dpstats.specification.design import Design, ModelColumn, build_design
+from dpstats.specification.design import Design, build_design
+from dpstats.specification.model_columns import ModelColumn
 from dpstats.specification.schema import Categorical, Column, Continuous, TableFacts
 
 

@@ -1,0 +1,236 @@
+"""Coefficients, standard errors and sizes of a linear model fitted to released moments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpstats.inference.diagnostics import kappa
+from dpstats.inference.estimates import LeastSquares, ModelSpace, RSquared, fit_least_squares, model_space, r_squared
+from dpstats.inference.moment_test import Contrast, contrasts
+from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.robust import with_robust_sampling
+from dpstats.privacy.cost import PrivacyCost
+from dpstats.results.contrast_test import check_alpha
+from dpstats.results.model_info import ModelInfo
+from dpstats.results.release import MomentRelease
+from dpstats.specification.view import ModelView
+
+
+@dataclass(frozen=True, slots=True)
+class RobustScale:
+    """Outcome of the second release of a fit with robust standard errors (zone: released).
+
+    Attributes
+    ----------
+    cov_type : str
+        "HC0" or "HC1".
+    ratios : ndarray
+        Robust over model-based sampling variance per coefficient, shape (q,).
+    """
+
+    cov_type: str
+    ratios: NDArray[np.float64]
+
+
+class FittedModel:
+    """The estimates of a private linear model and their uncertainty (zone: released).
+
+    Parameters
+    ----------
+    release : MomentRelease
+        The released sums.
+    view : ModelView
+        The model's columns in terms of the released ones.
+    robust : RobustScale, optional
+        Outcome of the second release, if there was one.
+    """
+
+    use_t = False
+
+    def __init__(self, release: MomentRelease, view: ModelView, robust: RobustScale | None = None) -> None:
+        self.release = release
+        self.model = ModelInfo(view.design.formula, view.design.endog_name, view.design.exog_names)
+        self._view = view
+        self._robust = robust
+
+    # -- what was fitted ---------------------------------------------------------------------------------------------
+
+    @property
+    def mechanism(self) -> str:
+        """What was released, and with which noise."""
+        return self.release.mechanism
+
+    @property
+    def privacy(self) -> PrivacyCost:
+        """What was spent, shared by all fits from one release."""
+        return self.release.privacy
+
+    @property
+    def declared(self) -> str:
+        """Where bounds and levels came from."""
+        return self.release.declared
+
+    @property
+    def cov_type(self) -> str:
+        """Type of the sampling covariance: "nonrobust", "HC0" or "HC1"."""
+        return self._robust.cov_type if self._robust else "nonrobust"
+
+    @cached_property
+    def _moments(self) -> NoisyMoments:
+        return self.release.usable_moments()
+
+    @cached_property
+    def _space(self) -> ModelSpace:
+        return model_space(self._view.contrast, self._view.has_constant, self.release.coding)
+
+    @cached_property
+    def _fit(self) -> LeastSquares:
+        fit = fit_least_squares(self._moments, self._space)
+        return with_robust_sampling(fit, self._space, self._robust.ratios) if self._robust else fit
+
+    @cached_property
+    def _coefficients(self) -> list[Contrast]:
+        return contrasts(self._moments, self._space, self._fit, np.eye(self._space.n_params))
+
+    @cached_property
+    def _fit_quality(self) -> RSquared:
+        return r_squared(self._moments, self._space, self._fit)
+
+    def _series(self, values: Sequence[float] | NDArray[np.float64]) -> pd.Series:
+        return pd.Series(np.asarray(values, dtype=np.float64), index=self.model.exog_names)
+
+    @property
+    def params(self) -> pd.Series:
+        """Estimated coefficients, corrected for the bias that noise in X'X causes to second order; shape (q,)."""
+        return self._series([self._space.half * c.shown for c in self._coefficients])
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors, sampling and privacy noise together; shape (q,)."""
+        return self._series([self._space.half * math.sqrt(c.q0) for c in self._coefficients])
+
+    @property
+    def bse_sampling(self) -> pd.Series:
+        """The part of `bse` that a non-private fit would have too; bse^2 = bse_sampling^2 + bse_privacy^2."""
+        return self._series([self._space.half * math.sqrt(c.sampling) for c in self._coefficients])
+
+    @property
+    def bse_privacy(self) -> pd.Series:
+        """The part of `bse` that is privacy noise."""
+        return self._series([self._space.half * math.sqrt(max(c.q0 - c.sampling, 0.0)) for c in self._coefficients])
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """Params / bse, nan where the noise leaves a coefficient unidentified; `pvalues` are not read off these."""
+        bounded = np.isfinite(self.conf_int()).all(axis=1)
+        return (self.params / self.bse).where(bounded)
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided p-values of coefficients equal to 0, dual to `conf_int` at every level."""
+        return self._series([c.p_value(0.0) for c in self._coefficients])
+
+    def conf_int(self, alpha: float = 0.05, cols: Sequence[int] | None = None) -> pd.DataFrame:
+        """Return confidence intervals that account for sampling and privacy noise.
+
+        Parameters
+        ----------
+        alpha : float
+            1 - alpha is the nominal coverage.
+        cols : sequence of int, optional
+            Positions of the coefficients wanted; all by default.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns 0 and 1; (-inf, inf) where the privacy noise leaves a coefficient unidentified.
+
+        Raises
+        ------
+        OptionError
+            If alpha is not between 0 and 1.
+
+        Notes
+        -----
+        The intervals invert a test that accounts for the noise in X'X (Fieller 1954), with the exact law of the noise.
+        They are asymmetric and may be unbounded.
+        """
+        level = check_alpha(alpha)
+        ends = self._space.half * np.array([c.interval(level) for c in self._coefficients])
+        table = pd.DataFrame(ends, index=self.model.exog_names)
+        return table if cols is None else table.iloc[list(cols)]
+
+    def cov_params(self) -> pd.DataFrame:
+        """Return the covariance matrix of the coefficients, sampling and privacy noise together; shape (q, q)."""
+        back = np.linalg.inv(self._space.r)
+        matrix = self._space.half**2 * back @ self._fit.covariance @ back.T
+        return pd.DataFrame(matrix, index=self.model.exog_names, columns=self.model.exog_names)
+
+    # -- sizes and fit -----------------------------------------------------------------------------------------------
+
+    @property
+    def nobs(self) -> float:
+        """Number of complete rows, with noise; `nobs_sd` is the noise's standard deviation."""
+        return self._moments.n_complete
+
+    @property
+    def nobs_sd(self) -> float:
+        """Standard deviation of the noise in `nobs`."""
+        form = np.zeros(len(self._moments.values))
+        form[self._moments.count] = 1.0
+        return math.sqrt(self._moments.variance_of(form))
+
+    @property
+    def df_model(self) -> float:
+        """Number of coefficients, the constant not counted."""
+        return float(self._space.n_params - self._space.has_constant)
+
+    @property
+    def df_resid(self) -> float:
+        """Noisy number of complete rows less the number of coefficients, at least 1."""
+        return self._fit.df_resid
+
+    @property
+    def scale(self) -> float:
+        """Residual variance in squared units of the response, from released moments."""
+        return self._space.half**2 * self._fit.sigma2
+
+    @property
+    def scale_clamped(self) -> bool:
+        """True if the noise does not resolve the residual variance, so that `scale` is a bound instead."""
+        return self._fit.sigma2_clamped
+
+    @property
+    def rsquared(self) -> float:
+        """Noisy R-squared in [0, 1]; nan where the noise hides it."""
+        return self._fit_quality.value
+
+    @property
+    def rsquared_adj(self) -> float:
+        """Noisy adjusted R-squared in [0, 1]; nan where the noise hides it."""
+        return self._fit_quality.adjusted
+
+    # -- how much signal the noise leaves ----------------------------------------------------------------------------
+
+    @property
+    def kappa(self) -> float:
+        """Noise-to-signal number of the fit: good up to .2, usable up to .5, weak above."""
+        return kappa(self._moments, self._space)
+
+    @property
+    def snr(self) -> pd.Series:
+        """Signal-to-noise ratio per coefficient; an interval is bounded where this exceeds the critical value."""
+        return self._series([c.signal_to_noise for c in self._coefficients])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle what was released, not what is computed from it."""
+        computed = {name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in computed}
