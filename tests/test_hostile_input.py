@@ -111,7 +111,7 @@ def test_a_masked_array_is_read_like_any_other(cell):
     cells[3] = cell
     masked = np.ma.MaskedArray(cells, mask=np.arange(N) == 7)
     fit = dps.dp_ols("y ~ x", {**DATA, "x": masked}, epsilon=float("inf"), **DECLARED)
-    assert fit.nobs == N - 2
+    assert fit.nobs == N - (1 if isinstance(cell, int) else 2)  # a huge number is clipped, not missing
 
 
 @pytest.mark.parametrize("dtype", ["U1", object, np.float32, np.float64, np.int64, bool])
