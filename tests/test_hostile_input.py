@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -65,6 +67,45 @@ def test_no_formula_runs_code(tmp_path, attempt):
         with pytest.raises(dps.DPStatsError):
             call()
         assert not path.exists()
+
+
+def test_names_in_backticks_do_not_become_code(tmp_path):
+    """The formula library replaces one alias inside another name, so that the backticks pair up wrongly."""
+    path = tmp_path / "written"
+    code = f"open({str(path)!r}, 'w').write('x')".encode()
+    evil = f"+exec(bytes({list(code)}))()+".replace(" ", "")
+    outer = "a _formulaic_" + re.sub(r"\W", "_", evil) + " b"
+    data = {"x": DATA["x"], evil: DATA["x"], outer: DATA["x"]}
+    for formula in (f"I(`{evil}` + `{outer}`) ~ x", f"x ~ I(`{evil}` + `{outer}`)"):
+        with contextlib.suppress(dps.DPStatsError):
+            dps.plan(formula, N, epsilon=10, bounds=dict.fromkeys(data, (0, 1)))
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("other", ["quoted_a_b", "_formulaic_a_b", "quoted0_"])
+def test_an_alias_is_never_taken_for_a_column(other):
+    rng = np.random.default_rng(0)
+    data = {"a b": rng.uniform(size=N), other: rng.uniform(size=N)}
+    data["y"] = (data["a b"] + 3 * data[other]) / 4
+    bounds = dict.fromkeys(data, (0, 1))
+    fit = dps.dp_ols(f"y ~ I(`a b` + 3 * {other})", data, epsilon=float("inf"), bounds=bounds)
+    assert fit.params.to_numpy() == pytest.approx([0, 0.25], abs=1e-5)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + ``", "y ~ I(x + ``)", "y ~ I(x + `x)", "y ~ I(g == '`x`')"])
+def test_backticks_enclose_a_name(formula):
+    with pytest.raises(dps.FormulaError):
+        dps.dp_ols(formula, DATA, epsilon=10, **DECLARED)
+
+
+@pytest.mark.parametrize("name", ["a)b", "(b", "x y", "p%q", "x~y", "[1", "#"])
+@pytest.mark.parametrize("call", ["bs({}, df=4)", "center({})", "np.exp({})", "I({} + `a b c`)"])
+def test_names_with_signs_work_inside_expressions(name, call):
+    data = {"y": DATA["y"], name: DATA["x"], "a b c": DATA["x"]}
+    for spelled in (f"`{name}`", "Q('" + "".join(f"\\x{ord(char):02x}" for char in name) + "')"):
+        formula = "y ~ " + call.format(spelled)
+        fit = dps.dp_ols(formula, data, epsilon=float("inf"), bounds=dict.fromkeys(data, (0, 1)))
+        assert np.isfinite(fit.params).all()
 
 
 @pytest.mark.parametrize("name", ["it's", 'say "b"', "back\\slash", "new\nline"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import keyword
 import re
+import string
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from formulaic.utils.code import sanitize_variable_names
 
 from dpstats.errors import FormulaError, SchemaError
 from dpstats.specification import polynomials
@@ -106,8 +106,7 @@ def mentioned_names(expression: str) -> list[str]:
 
 def _parse(expression: str) -> ast.expr:
     """Return the syntax tree, names that are no identifiers spelled ``Q('name')``."""
-    aliases: dict[str, str] = {}
-    plain = sanitize_variable_names(expression, {}, aliases, template="quoted_{}")
+    plain, aliases = _aliased(expression)
     for name in aliases.values():
         _require_plain(name, expression)
     outside_strings = re.sub(r"'[^']*'|\"[^\"]*\"", "", plain)
@@ -121,12 +120,15 @@ def _parse(expression: str) -> ast.expr:
             "and _ is quoted, as in Q('class')"
         ) from None
     match node:  # a name quoted alone is evaluated as it stands if it has no backtick
-        case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))], keywords=[]) if "`" not in name:
-            return node
+        case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))], keywords=[]):
+            if not aliases and "`" not in name:
+                return node
     for part in ast.walk(node):
         match part:
             case ast.Constant(value=str(text)):
                 _require_plain(text, expression)
+                if any(alias in text for alias in aliases):
+                    raise FormulaError(f"{expression!r}: a backtick cannot stand inside a text")
             case ast.Constant(value=bool() | None):
                 pass
             case ast.Constant(value=int(value) | float(value)) if not abs(value) <= LARGEST_CONSTANT:
@@ -137,6 +139,34 @@ def _parse(expression: str) -> ast.expr:
                 raise FormulaError(f"{expression!r}: {ast.unparse(part)!r} is neither a number nor a text")
     found: ast.expr = _Quotes(aliases).visit(node)
     return found
+
+
+def _aliased(expression: str) -> tuple[str, dict[str, str]]:
+    """Replace each name in backticks by an identifier that does not occur in the expression."""
+    parts = expression.split("`")
+    if len(parts) % 2 == 0 or not all(parts[1::2]):
+        raise FormulaError(f"{expression!r}: backticks enclose a name, as in `class`")
+    stem = "quoted"
+    while stem in expression:
+        stem += "_"
+    aliases = {f"{stem}{i}_": name for i, name in enumerate(parts[1::2])}
+    spelled = [f" {alias} " for alias in aliases]
+    return "".join(itertools.chain(*itertools.zip_longest(parts[::2], spelled, fillvalue=""))), aliases
+
+
+def without_backticks(expression: str) -> str:
+    """Spell names in backticks as ``Q('name')``: the formula library would replace backticks in text."""
+    return escape_quoted(ast.unparse(_parse(expression)))
+
+
+def escape_quoted(expression: str) -> str:
+    """Escape all signs between the single quotes of an unparsed expression: the formula's tokenizer knows no quotes."""
+    kept = frozenset(string.ascii_letters + string.digits + " _")
+
+    def escaped(found: re.Match[str]) -> str:
+        return "".join(char if char in kept or char == "'" else f"\\U{ord(char):08x}" for char in found[0])
+
+    return re.sub(r"'[^']*'", escaped, expression)
 
 
 def _require_plain(text: str, expression: str) -> None:

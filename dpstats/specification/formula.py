@@ -25,6 +25,7 @@ from dpstats.specification.expressions import (
     mentioned_names,
     read_expression,
     read_name,
+    without_backticks,
 )
 from dpstats.specification.schema import Categorical, Schema, TableFacts
 
@@ -111,8 +112,9 @@ def parse_formula(text: str, schema: Schema, facts: TableFacts) -> ParsedFormula
         raise FormulaError(f"formula must be a string such as 'y ~ x', not {type(text).__name__}")
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"the formula has {len(text):,} characters; at most {MAX_LENGTH:,} can be read")
-    readings = _read_tokens(text, schema, facts)
-    tree, formula = _parse(text, [name for name in dict.fromkeys(facts.names) if name in schema])
+    spelled = _without_backticks(text)
+    readings = _read_tokens(spelled, schema, facts)
+    tree, formula = _parse(spelled, [name for name in dict.fromkeys(facts.names) if name in schema])
     if not (hasattr(formula, "lhs") and hasattr(formula, "rhs")):
         raise FormulaError(f"{text!r} has no response; write 'y ~ x'")
     _refuse_vanishing_powers(tree)
@@ -135,18 +137,36 @@ def parse_formula(text: str, schema: Schema, facts: TableFacts) -> ParsedFormula
     return ParsedFormula(text, ordered, response, readings, tuple(variables))
 
 
+def _without_backticks(text: str) -> str:
+    """Return the formula with backticks around whole terms only, none inside an expression."""
+    if "``" in text:
+        raise FormulaError(f"{text!r}: backticks enclose a name, as in `class`")
+    parts, last = [], 0
+    for token in _tokens(text):
+        if token.kind is Token.Kind.PYTHON and "`" in token.token:
+            start = text.index(token.token, token.source_start)
+            parts += [text[last:start], without_backticks(token.token)]
+            last = start + len(token.token)
+    return "".join([*parts, text[last:]])
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        return list(tokenize(text))
+    except FormulaicError as error:
+        raise _unreadable(text, error) from None
+
+
 def _read_tokens(text: str, schema: Schema, facts: TableFacts) -> dict[str, Reading]:
     """Put all Python in a formula through the allow-list before a parser sees it: the parser evaluates some of it."""
     readings: dict[str, Reading] = {}
-    try:
-        tokens = list(tokenize(text))
-    except FormulaicError as error:
-        raise _unreadable(text, error) from None
-    for token in tokens:
+    for token in _tokens(text):
         if token.kind is Token.Kind.PYTHON:
+            if "`" in token.token:
+                raise FormulaError(f"{text!r}: write Q('name') instead of a backtick inside an expression")
             require_declared(mentioned_names(token.token), schema, facts)
             reading = read_expression(token.token, schema.columns)
-            readings[format_expr(token.token) if "`" not in token.token else token.token] = reading
+            readings[format_expr(token.token)] = reading
         elif token.kind is Token.Kind.NAME and token.token.replace(".", "", 1).isdigit():
             raise FormulaError(f"{text!r}: a column named {token.token!r} would be read as a number; rename it")
     return readings
@@ -214,11 +234,10 @@ def _one_response(text: str, formula: Any) -> str:
 
 
 def _read(factor: Any, schema: Schema, facts: TableFacts) -> Reading:
-    if factor.eval_method.value == "lookup":
-        require_declared([factor.expr], schema, facts)
-        return read_name(factor.expr, schema.columns)
-    require_declared(mentioned_names(factor.expr), schema, facts)
-    return read_expression(factor.expr, schema.columns)
+    if factor.eval_method.value != "lookup":
+        raise FormulaError(f"{factor.expr!r} cannot be read unambiguously; write its names as Q('name')")
+    require_declared([factor.expr], schema, facts)
+    return read_name(factor.expr, schema.columns)
 
 
 def require_declared(names: Sequence[str], schema: Schema, facts: TableFacts) -> None:

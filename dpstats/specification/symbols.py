@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from dpstats.errors import DesignError, FormulaError
 from dpstats.specification.allowlist import SCALAR_STATEFUL, call_name
 from dpstats.specification.evaluate import RowEvaluator
+from dpstats.specification.expressions import escape_quoted
 from dpstats.specification.grids import Values, factorial_values, quoting, schema_frame
 from dpstats.specification.polynomials import Symbol
 from dpstats.specification.schema import Categorical, Continuous, Schema
@@ -65,7 +66,7 @@ def _specify(text: str, variables: Sequence[str], schema: Schema) -> Any:
         warnings.simplefilter("ignore")
         try:
             frame = schema_frame(schema, variables)
-            columns = Formula(f"0 + {text}").get_model_matrix(
+            columns = Formula(f"0 + {escape_quoted(text)}").get_model_matrix(
                 frame, context=quoting(frame), output="numpy", na_action="ignore", ensure_full_rank=False
             )
         except Exception as error:
