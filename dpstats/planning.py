@@ -13,7 +13,7 @@ from dpstats.errors import OptionError, shown
 from dpstats.forecast import Reference, reference_contrasts, round_up
 from dpstats.inference.diagnostics import word_for_signal
 from dpstats.inference.moment_test import Contrast
-from dpstats.mechanisms.options import SSP
+from dpstats.mechanisms.options import SSP, as_ssp
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.specification.design import Design, build_design
@@ -245,21 +245,6 @@ def _guesses(n: int, sd_x: Any, sd_y: Any, rsquared: Any, schema: Schema) -> Ref
         raise OptionError(f"rsquared must lie in [0, 1), as in rsquared=0.5; not {shown(rsquared)}")
     floats = {name: float(sd) for name, sd in spreads.items()}
     return Reference(float(n), floats if isinstance(sd_x, Mapping) else floats["sd_x"], float(sd_y), float(rsquared))
-
-
-def as_ssp(mechanism: str | SSP) -> SSP:
-    """Return the options that a mechanism argument stands for.
-
-    Raises
-    ------
-    OptionError
-        If it is neither a known name nor an options object.
-    """
-    if isinstance(mechanism, SSP):
-        return mechanism
-    if not isinstance(mechanism, str) or mechanism not in ("auto", "ssp"):
-        raise OptionError(f"mechanism must be one of 'auto', 'ssp' or dps.SSP(...), not {shown(mechanism)}")
-    return SSP()
 
 
 def _plan(design: Design, budget: Budget, n: float, noise: Any) -> MomentPlan:

@@ -204,6 +204,16 @@ def test_a_table_in_the_wrong_place_does_not_show_up_in_the_message(mistake):
     assert len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize("test", ["t_test", "wald_test", "f_test"])
+@pytest.mark.parametrize("table", [TABLE, TABLE.astype(str).add("secret"), ([[0, 1]], ["secret"])], ids=["n", "s", "p"])
+def test_a_table_in_place_of_a_hypothesis_does_not_show_up(test, table):
+    fit = dps.dp_ols("y ~ x + C(g)", DATA, epsilon=10, **DECLARED)
+    with pytest.raises(dps.OptionError) as caught:
+        getattr(fit, test)(table)
+    assert "secret" not in str(caught.value)
+    assert "0.12" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "guess",
     [{"sd_x": 3}, {"sd_y": 12}, {"sd_y": 0}, {"rsquared": 2}, {"rsquared": 1}, {"sd_x": {"typo": 0.2}}],

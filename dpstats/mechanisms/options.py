@@ -34,6 +34,21 @@ class SSP:
             raise OptionError(f"noise must be 'auto', 'laplace' or 'gaussian', not {shown(self.noise)}")
 
 
+def as_ssp(mechanism: str | SSP) -> SSP:
+    """Return the options that a mechanism argument stands for.
+
+    Raises
+    ------
+    OptionError
+        If it is neither a known name nor an options object.
+    """
+    if isinstance(mechanism, SSP):
+        return mechanism
+    if not isinstance(mechanism, str) or mechanism not in ("auto", "ssp"):
+        raise OptionError(f"mechanism must be one of 'auto', 'ssp' or dps.SSP(...), not {shown(mechanism)}")
+    return SSP()
+
+
 @dataclass(frozen=True, slots=True)
 class HC0:
     """Heteroskedasticity-consistent standard errors, bought with a share of the budget.

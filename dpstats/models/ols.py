@@ -12,10 +12,9 @@ from dpstats.errors import OptionError, SchemaError, shown
 from dpstats.forecast import require_feasible
 from dpstats.inference.estimates import fit_least_squares, model_space
 from dpstats.inference.robust import robust_ratios, score_target
-from dpstats.mechanisms.options import HC0, HC1, SSP
+from dpstats.mechanisms.options import HC0, HC1, SSP, as_ssp
 from dpstats.mechanisms.robust import release_scores, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
-from dpstats.planning import as_ssp
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.source import Source, as_source

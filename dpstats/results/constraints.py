@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import OptionError
+from dpstats.errors import OptionError, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,7 @@ def read_constraints(constraints: Any, names: Sequence[str]) -> Constraints:
         If they cannot be read, or do not fit the number of coefficients.
     """
     if not isinstance(constraints, str | dict) and not _is_text_list(constraints):
-        pair = isinstance(constraints, tuple) and len(constraints) == 2
-        matrix = np.atleast_2d(np.asarray(constraints[0] if pair else constraints, dtype=np.float64))
-        if matrix.shape[1] != len(names):
-            raise OptionError(f"a constraint needs {len(names)} entries, one per coefficient, not {matrix.shape[1]}")
-        values = np.broadcast_to(np.asarray(constraints[1] if pair else 0.0, dtype=np.float64).ravel(), len(matrix))
-        return Constraints(matrix, values.copy())
+        return _read_arrays(constraints, len(names))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from patsy.design_info import DesignInfo
@@ -54,6 +49,22 @@ def read_constraints(constraints: Any, names: Sequence[str]) -> Constraints:
             f"cannot read {constraints!r}; the coefficients are {', '.join(names)}. {_first_line(error)}"
         ) from None
     return Constraints(np.asarray(found.coefs, dtype=np.float64), np.asarray(found.constants, dtype=np.float64).ravel())
+
+
+def _read_arrays(constraints: Any, width: int) -> Constraints:
+    pair = isinstance(constraints, tuple) and len(constraints) == 2
+    left, right = constraints if pair else (constraints, 0.0)
+    try:
+        matrix = np.atleast_2d(np.asarray(left, dtype=np.float64))
+        values = np.broadcast_to(np.asarray(right, dtype=np.float64).ravel(), len(matrix)).copy()
+    except (TypeError, ValueError):
+        raise OptionError(
+            "constraints must be text such as 'x1 = x2', an array with one row per constraint, or a pair (array, "
+            f"values), not {shown(constraints)}"
+        ) from None
+    if matrix.ndim != 2 or matrix.shape[1] != width:
+        raise OptionError(f"a constraint needs {width} entries, one per coefficient, not {matrix.shape[-1]}")
+    return Constraints(matrix, values)
 
 
 def _is_text_list(constraints: Any) -> bool:

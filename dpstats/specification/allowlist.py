@@ -39,6 +39,8 @@ SCALAR_STATEFUL = frozenset(SCALAR_OPTIONS)
 """Transforms with one column whose state is learned from public bounds."""
 VECTOR_STATEFUL = frozenset({"bs", "cr", "cs", "cc", "poly"})
 """Transforms with several columns whose state is learned from public bounds."""
+CONTRASTS = frozenset({"Treatment", "Sum", "Helmert", "Diff", "Poly"})
+"""Contrast codings of C(...)."""
 NUMPY_CONSTANTS = frozenset({"pi", "e"})
 MAX_EXPONENT = 64
 LARGEST_CONSTANT = 1e100

@@ -15,19 +15,17 @@ from formulaic.parser.types import ASTNode, Operator, OrderedSet, Token
 from formulaic.utils.code import format_expr
 
 from dpstats.errors import FormulaError, SchemaError
-from dpstats.specification.allowlist import ARITY, SCALAR_STATEFUL, VECTOR_STATEFUL
+from dpstats.specification.allowlist import ARITY, CONTRASTS, SCALAR_STATEFUL, VECTOR_STATEFUL
 from dpstats.specification.expressions import (
-    CONTRASTS,
     Factor,
     Numeric,
     Reading,
     Vector,
-    mentioned_names,
     read_expression,
     read_name,
-    without_backticks,
 )
 from dpstats.specification.schema import Categorical, Schema, TableFacts
+from dpstats.specification.spelling import mentioned_names, without_backticks
 
 MAX_LENGTH = 20_000
 RESERVED = (

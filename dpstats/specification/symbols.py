@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from dpstats.errors import DesignError, FormulaError
 from dpstats.specification.allowlist import SCALAR_STATEFUL, call_name
 from dpstats.specification.evaluate import RowEvaluator
-from dpstats.specification.expressions import escape_quoted
 from dpstats.specification.grids import Values, factorial_values, quoting, schema_frame
 from dpstats.specification.polynomials import Symbol
 from dpstats.specification.schema import Categorical, Continuous, Schema
+from dpstats.specification.spelling import escape_quoted
 
 WIDENING = 5e-4
 RADIUS_WIDENING = 1e-3
