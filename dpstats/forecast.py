@@ -52,7 +52,7 @@ class Reference:
     rsquared: float = 0.5
 
 
-def reference_contrasts(plan: MomentPlan, reference: Reference, reconciled: bool = True) -> list[Contrast]:
+def reference_contrasts(plan: MomentPlan, reference: Reference, reconciled: bool) -> list[Contrast]:
     """Return the inference that a plan's noise would allow on the reference table, for every coefficient."""
     space = model_space(plan.view.contrast, plan.view.has_constant, plan.coding)
     moments = reference_moments(plan, reference, space)
@@ -95,7 +95,7 @@ def _equal_slopes(gram: NDArray[np.float64], space: ModelSpace, reference: Refer
     return direction * math.sqrt(reference.rsquared * reference.sd_y**2 / explained)
 
 
-def require_feasible(plan: MomentPlan, n_rows: int) -> None:
+def require_feasible(plan: MomentPlan, n_rows: int, reconciled: bool) -> None:
     """Refuse a release from which nothing useful can come out, before it is made.
 
     Parameters
@@ -104,6 +104,8 @@ def require_feasible(plan: MomentPlan, n_rows: int) -> None:
         The planned release.
     n_rows : int
         Public length of the table.
+    reconciled : bool
+        Whether redundant sums would be reconciled.
 
     Raises
     ------
@@ -113,7 +115,7 @@ def require_feasible(plan: MomentPlan, n_rows: int) -> None:
     """
     if not plan.budget.is_private:
         return
-    found = reference_contrasts(plan, Reference(float(n_rows)))
+    found = reference_contrasts(plan, Reference(float(n_rows)), reconciled)
     signal = signal_of_slopes(plan, found)
     if signal >= LEAST_SIGNAL:
         return

@@ -53,12 +53,13 @@ class Plan:
     table: pd.DataFrame
     _design: Design
     _reference: Reference
-    _noise: str
+    _options: SSP
 
     @property
     def tighter(self) -> pd.Series:
         """Median width of the slopes if the bounds of one column were half as wide, by column; all else equal."""
-        return _tighter(self._design, _plan(self._design, self.budget, self.n, self._noise), self._reference)
+        planned = _plan(self._design, self.budget, self.n, self._options)
+        return _tighter(planned, self._reference, self._options.reconcile)
 
     @property
     def width(self) -> float:
@@ -76,7 +77,8 @@ class Plan:
 
         def at(factor: float) -> float:
             n = self.n * factor
-            return _typical(_table(_plan(self._design, self.budget, n, self._noise), replace(self._reference, n=n)))
+            planned = _plan(self._design, self.budget, n, self._options)
+            return _typical(_table(planned, replace(self._reference, n=n), self._options.reconcile))
 
         return int(round_up(self.n * _smallest_factor(at, width)))
 
@@ -95,7 +97,8 @@ class Plan:
             return replace(self.budget, epsilon=round_up((self.budget.epsilon or 1.0) * factor))
 
         def at(factor: float) -> float:
-            return _typical(_table(_plan(self._design, scaled(factor), self.n, self._noise), self._reference))
+            planned = _plan(self._design, scaled(factor), self.n, self._options)
+            return _typical(_table(planned, self._reference, self._options.reconcile))
 
         return scaled(_smallest_factor(at, width))
 
@@ -210,8 +213,8 @@ def plan(
     declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
     design = build_design(formula, declared, facts_of(declared.columns))
     reference = _guesses(n, sd_x, sd_y, rsquared, declared)
-    planned = _plan(design, budget, n, options.noise)
-    table = _table(planned, reference)
+    planned = _plan(design, budget, n, options)
+    table = _table(planned, reference, options.reconcile)
     return Plan(
         formula,
         n,
@@ -220,7 +223,7 @@ def plan(
         table,
         design,
         reference,
-        options.noise,
+        options,
     )
 
 
@@ -247,12 +250,12 @@ def _guesses(n: int, sd_x: Any, sd_y: Any, rsquared: Any, schema: Schema) -> Ref
     return Reference(float(n), floats if isinstance(sd_x, Mapping) else floats["sd_x"], float(sd_y), float(rsquared))
 
 
-def _plan(design: Design, budget: Budget, n: float, noise: Any) -> MomentPlan:
-    return plan_moments(design, budget, max(int(n), 1), noise=noise)
+def _plan(design: Design, budget: Budget, n: float, options: SSP) -> MomentPlan:
+    return plan_moments(design, budget, max(int(n), 1), noise=options.noise)
 
 
-def _table(planned: MomentPlan, reference: Reference) -> pd.DataFrame:
-    found = reference_contrasts(planned, reference)
+def _table(planned: MomentPlan, reference: Reference, reconciled: bool) -> pd.DataFrame:
+    found = reference_contrasts(planned, reference, reconciled)
     rows = [(_width(c), c.signal_to_noise, word_for_signal(c.signal_to_noise)) for c in found]
     return pd.DataFrame(rows, columns=["width", "signal", "forecast"], index=planned.view.design.exog_names)
 
@@ -268,9 +271,10 @@ def _typical(table: pd.DataFrame) -> float:
     return float((slopes if len(slopes) else table["width"]).median())
 
 
-def _tighter(design: Design, planned: MomentPlan, reference: Reference) -> pd.Series:
+def _tighter(planned: MomentPlan, reference: Reference, reconciled: bool) -> pd.Series:
     """Median width with one column's bounds halved, which doubles its spread in coded units (uniform at most)."""
     found = {}
+    design = planned.coding.design
     continuous = [name for name in design.variables if isinstance(design.schema[name], Continuous)]
     for name in continuous:
         if name in design.response.symbol.variables:
@@ -278,7 +282,7 @@ def _tighter(design: Design, planned: MomentPlan, reference: Reference) -> pd.Se
         else:
             sd = {k: _sd_of(reference, k) * (2 if k == name else 1) for k in continuous}
             changed = replace(reference, sd_x=sd)
-        found[name] = _typical(_table(planned, changed))
+        found[name] = _typical(_table(planned, changed, reconciled))
     return pd.Series(found, dtype=float)
 
 

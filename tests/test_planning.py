@@ -198,3 +198,15 @@ def test_a_plan_without_any_bounded_interval_can_be_drawn():
     inside = ax.get_window_extent()
     assert all(inside.y0 <= text.get_window_extent().y0 <= inside.y1 for text in ax.texts)
     plt.close(ax.figure)
+
+
+def test_a_plan_knows_whether_sums_are_reconciled():
+    """Reconciliation halves the noise of the second factor's contrasts; a plan without it must not promise that."""
+    levels = {"g": ["a", "b", "c"], "h": ["u", "v", "w"]}
+    widths = [
+        dps.plan("y ~ C(g) + C(h)", 20_000, 1, bounds={"y": (-1, 1)}, levels=levels, mechanism=dps.SSP(reconcile=flag))
+        .table["width"]
+        .loc["C(h)[T.v]"]
+        for flag in (True, False)
+    ]
+    assert widths[0] < 0.8 * widths[1]

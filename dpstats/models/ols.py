@@ -206,7 +206,7 @@ def _prepare(
     if robust is not None:
         require_measurable(plan, facts.n_rows, robust.share)
     if infeasible == "refuse":
-        require_feasible(plan, facts.n_rows)
+        require_feasible(plan, facts.n_rows, options.reconcile)
     return _Call(plan, source, facts.n_rows, noise, options)
 
 
