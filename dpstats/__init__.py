@@ -13,9 +13,12 @@ from dpstats.errors import (
     ReleaseError,
     SchemaError,
 )
-from dpstats.mechanisms.options import HC0, HC1, SSP
+from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional
+from dpstats.models.logit import dp_logit
 from dpstats.models.ols import dp_moments, dp_ols
 from dpstats.planning import Plan, plan
+from dpstats.results.logit import DPTaylorLogitResults
+from dpstats.results.point import PointResults
 from dpstats.results.release import MomentRelease, fit_many, load_release
 from dpstats.results.results import DPResults
 from dpstats.specification.schema import Binary, Categorical, Continuous, Schema
@@ -26,24 +29,30 @@ __all__ = [
     "HC0",
     "HC1",
     "SSP",
+    "AdaSSP",
     "Binary",
     "BudgetError",
     "Categorical",
     "Continuous",
     "DPResults",
     "DPStatsError",
+    "DPTaylorLogitResults",
     "DataError",
     "DesignError",
+    "DiffLR",
     "FormulaError",
+    "Functional",
     "InfeasibleError",
     "MomentRelease",
     "NotReleasedError",
     "OptionError",
     "Plan",
+    "PointResults",
     "ReleaseError",
     "Schema",
     "SchemaError",
     "datasets",
+    "dp_logit",
     "dp_moments",
     "dp_ols",
     "fit_many",

@@ -7,27 +7,60 @@ about the middle, levels equally frequent; its moments per row are averages over
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InfeasibleError
 from dpstats.inference.diagnostics import USABLE_SIGNAL
-from dpstats.inference.estimates import ModelSpace, fit_least_squares, model_space
+from dpstats.inference.estimates import ModelSpace, fit_least_squares
 from dpstats.inference.moment_test import Contrast, contrasts
 from dpstats.inference.moments import NoisyMoments
-from dpstats.inference.reconcile import reconcile
-from dpstats.mechanisms.ssp import MomentPlan
 from dpstats.privacy.notions import Budget
+from dpstats.specification.atoms import Atoms
 from dpstats.specification.coercion import array_of
 from dpstats.specification.grids import spread_frame
-from dpstats.specification.identities import find_identities
-from dpstats.specification.rowmap import RowMap
+from dpstats.specification.view import ModelView
 
 UNIFORM_SD = 1 / math.sqrt(3)
 LEAST_SIGNAL = 1 / 1.5
+
+
+class PlannedMoments(Protocol):
+    """What the forecast needs of a plan, whatever the mechanism (zone: public)."""
+
+    @property
+    def view(self) -> ModelView:
+        """The model's columns in the released space."""
+
+    @property
+    def space(self) -> ModelSpace:
+        """The same with an orthonormal basis."""
+
+    @property
+    def atoms(self) -> Atoms:
+        """Which products are released."""
+
+    @property
+    def variances(self) -> NDArray[np.float64]:
+        """Noise variance per atom."""
+
+    @property
+    def law(self) -> Literal["laplace", "gaussian"]:
+        """Law of the noise."""
+
+    @property
+    def budget(self) -> Budget:
+        """What was asked for."""
+
+    def code_public(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
+        """Return public rows in the released space, without the response."""
+
+
+Usable = Callable[[NoisyMoments], NoisyMoments]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +85,34 @@ class Reference:
     rsquared: float = 0.5
 
 
-def reference_contrasts(plan: MomentPlan, reference: Reference, reconciled: bool) -> list[Contrast]:
-    """Return the inference that a plan's noise would allow on the reference table, for every coefficient."""
-    space = model_space(plan.view.contrast, plan.view.has_constant, plan.coding)
+def reference_contrasts(plan: PlannedMoments, reference: Reference, usable: Usable | None = None) -> list[Contrast]:
+    """Return the inference that a plan's noise would allow on the reference table, for every coefficient.
+
+    Parameters
+    ----------
+    plan : PlannedMoments
+        A planned release.
+    reference : Reference
+        Guesses about the table.
+    usable : callable, optional
+        What the fit does with released moments before it uses them, such as reconciliation.
+    """
+    space = plan.space
     moments = reference_moments(plan, reference, space)
-    if reconciled:
-        blocks = plan.coding.all_blocks
-        moments = reconcile(moments, find_identities(blocks, plan.atoms, plan.coding.signs))
+    moments = moments if usable is None else usable(moments)
     fit = fit_least_squares(moments, space)
     return contrasts(moments, space, fit, np.eye(space.n_params))
 
 
-def reference_moments(plan: MomentPlan, reference: Reference, space: ModelSpace) -> NoisyMoments:
+def reference_moments(plan: PlannedMoments, reference: Reference, space: ModelSpace) -> NoisyMoments:
     """Return the expected moments of the reference table, with the plan's noise variances."""
-    design = plan.coding.design
+    design = plan.view.design
     sd = reference.sd_x
     fill = min(sd / UNIFORM_SD, 1.0) if isinstance(sd, float) else {k: min(v / UNIFORM_SD, 1.0) for k, v in sd.items()}
-    rows = 200 + 20 * plan.coding.n_columns
+    rows = 200 + 20 * len(plan.atoms.index)
     names = design.regressor_variables
     frame = spread_frame(design.schema, names, rows, fill)
-    z = RowMap(plan.coding, with_response=False).code({name: array_of(frame[name]) for name in names}, rows).columns
+    z = plan.code_public({name: array_of(frame[name]) for name in names}, rows)
     gram = z.T @ z / rows
     slopes = _equal_slopes(gram, space, reference)
     matrix = np.empty((len(gram) + 1, len(gram) + 1))
@@ -80,7 +121,7 @@ def reference_moments(plan: MomentPlan, reference: Reference, space: ModelSpace)
     matrix[-1, -1] = max(reference.sd_y**2, float(slopes @ gram @ slopes))
     left, right = plan.atoms.left, plan.atoms.right
     values = reference.n * np.where(left < 0, 1.0, matrix[left, right])
-    return NoisyMoments(values, plan.variances, plan.coding.noise, plan.atoms.index, plan.atoms.count)
+    return NoisyMoments(values, plan.variances, plan.law, plan.atoms.index, plan.atoms.count)
 
 
 def _equal_slopes(gram: NDArray[np.float64], space: ModelSpace, reference: Reference) -> NDArray[np.float64]:
@@ -95,17 +136,17 @@ def _equal_slopes(gram: NDArray[np.float64], space: ModelSpace, reference: Refer
     return direction * math.sqrt(reference.rsquared * reference.sd_y**2 / explained)
 
 
-def require_feasible(plan: MomentPlan, n_rows: int, reconciled: bool) -> None:
+def require_feasible(plan: PlannedMoments, n_rows: int, usable: Usable | None = None) -> None:
     """Refuse a release from which nothing useful can come out, before it is made.
 
     Parameters
     ----------
-    plan : MomentPlan
+    plan : PlannedMoments
         The planned release.
     n_rows : int
         Public length of the table.
-    reconciled : bool
-        Whether redundant sums would be reconciled.
+    usable : callable, optional
+        What the fit does with released moments before it uses them.
 
     Raises
     ------
@@ -115,20 +156,20 @@ def require_feasible(plan: MomentPlan, n_rows: int, reconciled: bool) -> None:
     """
     if not plan.budget.is_private:
         return
-    found = reference_contrasts(plan, Reference(float(n_rows)), reconciled)
+    found = reference_contrasts(plan, Reference(float(n_rows)), usable)
     signal = signal_of_slopes(plan, found)
     if signal >= LEAST_SIGNAL:
         return
     factor = USABLE_SIGNAL / signal if signal > 0 else math.inf
     raise InfeasibleError(
-        f"nothing useful can come out of {plan.coding.design.formula!r} with {n_rows} rows and {plan.budget}: the "
+        f"nothing useful can come out of {plan.view.design.formula!r} with {n_rows} rows and {plan.budget}: the "
         "noise would exceed the signal of every slope, even if all columns were spread evenly over their bounds. "
         f"Bounded 95 % intervals need about {round_up(n_rows * factor):,} rows, or {_larger(plan.budget, factor)}, or "
         "fewer columns or tighter bounds. Nothing was spent; infeasible='fit' goes on anyway"
     )
 
 
-def signal_of_slopes(plan: MomentPlan, found: list[Contrast]) -> float:
+def signal_of_slopes(plan: PlannedMoments, found: list[Contrast]) -> float:
     """Return the largest signal-to-noise ratio among the coefficients, the intercept left out if there is another."""
     terms = [column.term for column in plan.view.design.columns]
     slopes = [c.signal_to_noise for c, term in zip(found, terms, strict=True) if term != "1"]

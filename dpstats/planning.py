@@ -13,7 +13,7 @@ from dpstats.errors import OptionError, shown
 from dpstats.forecast import Reference, reference_contrasts, round_up
 from dpstats.inference.diagnostics import word_for_signal
 from dpstats.inference.moment_test import Contrast
-from dpstats.mechanisms.options import SSP, as_ssp
+from dpstats.mechanisms.options import MOMENT_MECHANISMS, SSP, as_mechanism
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.specification.design import Design, build_design
@@ -209,7 +209,7 @@ def plan(
     budget = budget_of(epsilon, delta, rho)
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise OptionError(f"n must be the number of rows, as in n=10_000 (plan reads no table); not {shown(n)}")
-    options = as_ssp(mechanism)
+    options = as_mechanism(mechanism, MOMENT_MECHANISMS)
     declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
     design = build_design(formula, declared, facts_of(declared.columns))
     reference = _guesses(n, sd_x, sd_y, rsquared, declared)
@@ -255,7 +255,7 @@ def _plan(design: Design, budget: Budget, n: float, options: SSP) -> MomentPlan:
 
 
 def _table(planned: MomentPlan, reference: Reference, reconciled: bool) -> pd.DataFrame:
-    found = reference_contrasts(planned, reference, reconciled)
+    found = reference_contrasts(planned, reference, planned.reconcile if reconciled else None)
     rows = [(_width(c), c.signal_to_noise, word_for_signal(c.signal_to_noise)) for c in found]
     return pd.DataFrame(rows, columns=["width", "signal", "forecast"], index=planned.view.design.exog_names)
 

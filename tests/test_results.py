@@ -252,7 +252,7 @@ def test_bounds_and_levels_come_before_the_schema(adult):
     assert turned.params["C(sex)[T.Female]"] == pytest.approx(-wide.params["C(sex)[T.Male]"], rel=1e-5)
 
 
-@pytest.mark.parametrize("mechanism", ["functional", None, 3])
+@pytest.mark.parametrize("mechanism", ["functionall", None, 3])
 def test_an_unknown_mechanism_is_refused(adult, mechanism):
     with pytest.raises(dps.OptionError, match="'auto', 'ssp'"):
         dps.dp_ols(FORMULA, adult.data, epsilon=1, schema=adult.schema, mechanism=mechanism)

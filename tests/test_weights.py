@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dpstats.errors import BudgetError
-from dpstats.mechanisms.ssp import MAX_BITS, MIN_BITS, choose_bits, forecast_variance, plan_moments, stage_cost
+from dpstats.mechanisms.lattice import MAX_BITS, MIN_BITS, choose_bits
+from dpstats.mechanisms.ssp import forecast_variance, plan_moments, stage_cost
 from dpstats.privacy.notions import Budget, compose, stage_strength
 from dpstats.specification.atoms import build_atoms
 from dpstats.specification.blocks import make_block

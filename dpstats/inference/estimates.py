@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 from dpstats.inference.moments import NoisyMoments
 from dpstats.specification.coding import Coding
+from dpstats.specification.features import Features
 
 SINGULAR = 1e-8
 SMALLEST = 1e-30
+TRIMMED = 1e-8
+"""Curvature, in units of X'X, up to which the authors of the functional mechanism leave a direction out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,12 @@ class ModelSpace:
         """O = mid / half."""
         return self.mid / self.half
 
+    @classmethod
+    def of_features(cls, features: Features) -> ModelSpace:
+        """Return the space of a model whose columns are as many features."""
+        q, r = np.linalg.qr(features.view.contrast.T)
+        return cls(q, r, features.constant, features.view.has_constant, features.mid, features.half)
+
 
 def model_space(contrast: NDArray[np.float64], has_constant: bool, coding: Coding) -> ModelSpace:
     """Return the orthonormal basis of a model's columns.
@@ -71,6 +80,22 @@ def model_space(contrast: NDArray[np.float64], has_constant: bool, coding: Codin
     q, r = np.linalg.qr(contrast.T)
     response = coding.design.response
     return ModelSpace(q, r, coding.constant, has_constant, response.mid, response.half)
+
+
+@dataclass(frozen=True, slots=True)
+class Ridge:
+    """How a noisy objective is kept bounded (zone: public).
+
+    Attributes
+    ----------
+    size : float
+        Added to the diagonal of X'X in the space of features.
+    trim : bool
+        Leave out directions in which the curvature is not positive; the solution is that of smallest norm.
+    """
+
+    size: float
+    trim: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,28 +179,78 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     No eigenvalue floor and no ridge: with the raw inverse the moment vector at the estimate is an exactly known linear
     form of the noise (methods, 1.7). C1 = A^-1 (sigma^2 A_+ + S) A^-1.
     """
-    matrix = moments.matrix
-    basis = space.q
-    gram = basis.T @ matrix[:-1, :-1] @ basis
-    gram = (gram + gram.T) / 2
+    gram = _gram(moments, space)
     eigenvalues, vectors = np.linalg.eigh(gram)
     floor = SINGULAR * np.abs(eigenvalues).max()
-    singular = bool((np.abs(eigenvalues) <= floor).any())
     tiny = max(floor, SMALLEST)
     usable = np.where(np.abs(eigenvalues) <= floor, np.copysign(tiny, eigenvalues), eigenvalues)
     inverse = (vectors / usable) @ vectors.T
-    positive = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
-    target = basis.T @ (matrix[:-1, -1] + space.offset * matrix[:-1, :-1] @ space.constant)
+    matrix = moments.matrix
+    target = space.q.T @ (matrix[:-1, -1] + space.offset * matrix[:-1, :-1] @ space.constant)
     gamma = inverse @ target
+    corrected = gamma - inverse @ spread_of(moments, space, inverse) @ gamma if moments.variances.any() else gamma
+    singular = bool((np.abs(eigenvalues) <= floor).any())
+    return _with_covariance(moments, space, gamma, corrected, inverse, gram, singular)
+
+
+def fit_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> LeastSquares:
+    """Minimise a noisy quadratic objective, kept bounded by a ridge, by trimming its spectrum, or by both.
+
+    Parameters
+    ----------
+    moments : NoisyMoments
+        Released sums of features.
+    space : ModelSpace
+        From `ModelSpace.of_features`: as many columns as features, so that its basis only rotates them.
+    ridge : Ridge
+        What is added to X'X, and whether directions are left out.
+
+    Notes
+    -----
+    The estimand is the same function of the exact sums: (X'X + lambda I)^-1 X'y. At the estimate X'y - (X'X + lambda I)
+    beta is an exactly known linear form of the noise, because lambda is public; so all inference is that of least
+    squares with the inverse of the ridged matrix, about that estimand. Where a direction was left out, or the curvature
+    is not positive, no interval is bounded. The estimate is printed as the mechanism defines it, without correction.
+    """
+    gram = _gram(moments, space)
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    curvature = eigenvalues + ridge.size
+    positive = curvature > max(TRIMMED, SINGULAR * np.abs(curvature).max())
+    kept = positive if ridge.trim else np.abs(curvature) > SMALLEST
+    inverse = (vectors[:, kept] / curvature[kept]) @ vectors[:, kept].T
+    gamma = inverse @ space.q.T @ moments.matrix[:-1, -1] + space.offset * space.q.T @ space.constant
+    return _with_covariance(moments, space, gamma, gamma, inverse, gram, not positive.all())
+
+
+def _gram(moments: NoisyMoments, space: ModelSpace) -> NDArray[np.float64]:
+    gram = space.q.T @ moments.matrix[:-1, :-1] @ space.q
+    return np.asarray((gram + gram.T) / 2)
+
+
+def _with_covariance(
+    moments: NoisyMoments,
+    space: ModelSpace,
+    gamma: NDArray[np.float64],
+    shown: NDArray[np.float64],
+    inverse: NDArray[np.float64],
+    gram: NDArray[np.float64],
+    singular: bool,
+) -> LeastSquares:
+    """Attach residual variance and covariance to a solution.
+
+    The residual sum of squares at the noisy solution is too small by 2 tr(A^-1 S) - tr(A^-1 G A^-1 S) in expectation,
+    which is tr(A^-1 S) where A = G.
+    """
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    positive = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
     residual = residual_vector(gamma, space)
     noise = noise_covariance(moments, space, residual)
     df_resid = max(moments.n_complete - space.n_params, 1.0)
-    sigma2, sigma2_sd, clamped = _residual_variance(
-        moments, space, residual, float(np.trace(inverse @ noise)), df_resid
-    )
+    through = inverse @ noise
+    deficit = float(2 * np.trace(through) - np.trace(inverse @ gram @ through))
+    sigma2, sigma2_sd, clamped = _residual_variance(moments, space, residual, deficit, df_resid)
     sampling = sigma2 * inverse @ positive @ inverse
     covariance = sampling + inverse @ noise @ inverse
-    shown = gamma - inverse @ spread_of(moments, space, inverse) @ gamma if moments.variances.any() else gamma
     return LeastSquares(
         gamma, shown, inverse, sampling, residual, noise, covariance, sigma2, sigma2_sd, clamped, df_resid, singular
     )

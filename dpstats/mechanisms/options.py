@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, TypeVar, cast
 
 from dpstats.errors import OptionError, shown
+
+
+def _require_choice(options: object, choices: Mapping[str, tuple[str, ...]]) -> None:
+    for name, allowed in choices.items():
+        value = getattr(options, name)
+        if not isinstance(value, str) or value not in allowed:
+            *others, last = map(repr, allowed)
+            raise OptionError(f"{name} must be {', '.join(others)} or {last}, not {shown(value)}")
+
+
+def _require_number(options: object, name: str, low: float, high: float) -> None:
+    value = getattr(options, name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value < high:
+        raise OptionError(
+            f"{name} must be a number from {low:g}"
+            + (f" to below {high:g}" if high < math.inf else "")
+            + f", not {shown(value)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +50,182 @@ class SSP:
     reconcile: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.noise, str) or self.noise not in ("auto", "laplace", "gaussian"):
-            raise OptionError(f"noise must be 'auto', 'laplace' or 'gaussian', not {shown(self.noise)}")
+        _require_choice(self, {"noise": ("auto", "laplace", "gaussian")})
 
 
-def as_ssp(mechanism: str | SSP) -> SSP:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NoisyObjective:
+    """What the options of the functional mechanism and of Diff-LR share.
+
+    Parameters
+    ----------
+    sensitivity : {"tight", "paper"}
+        ``"tight"`` is proved in `dpstats.specification.objectives`; ``"paper"`` is the published, larger one.
+    scaling : {"box", "ball"}
+        Columns in [-1, 1], as in the authors' code, or ||x|| <= 1, as in the text of their paper.
+    entries : {"triangle", "full"}
+        Noise on the upper triangle of X'X, copied, or on all ordered pairs, averaged (as in the authors' code).
+    bounded : {"regularize+trim", "regularize", "trim", "repeat"}
+        How the noisy objective is kept bounded: a ridge, dropping directions of non-positive curvature, both, or
+        drawing noise again until it is bounded. Each draw of ``"repeat"`` uses half of epsilon; its loop has no cap,
+        and how long it takes can betray how many draws were rejected, so use it only where no one can see the time.
+    multiple : float
+        The ridge, as a multiple of the standard deviation of the noise in an entry of X'X: 4 in the paper, 5 in the
+        authors' code.
+    """
+
+    sensitivity: Literal["tight", "paper", "code"] = "tight"
+    scaling: Literal["box", "ball"] = "box"
+    entries: Literal["triangle", "full"] = "triangle"
+    bounded: Literal["regularize+trim", "regularize", "trim", "repeat"] = "regularize+trim"
+    multiple: float = 4.0
+
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        "sensitivity": ("tight", "paper"),
+        "scaling": ("box", "ball"),
+        "entries": ("triangle", "full"),
+        "bounded": ("regularize+trim", "regularize", "trim", "repeat"),
+    }
+
+    def __post_init__(self) -> None:
+        _require_choice(self, self._choices)
+        _require_number(self, "multiple", 0.0, math.inf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Functional(_NoisyObjective):
+    """The functional mechanism: Laplace noise on the coefficients of the objective (Zhang et al. 2012).
+
+    Parameters
+    ----------
+    sensitivity : {"tight", "paper", "code"}
+        ``"tight"`` is proved in `dpstats.specification.objectives`; ``"paper"`` is the published one, 2 (d + 1)^2 for
+        least squares and d^2 / 4 + 3 d for the logistic loss; ``"code"`` that of the authors' program, without the
+        constant term.
+    scaling, entries, bounded, multiple
+        As for `DiffLR`. The authors' program is ``Functional(sensitivity="code", entries="full", multiple=5)``.
+
+    Examples
+    --------
+    >>> Functional().bounded
+    'regularize+trim'
+    """
+
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        **_NoisyObjective._choices,
+        "sensitivity": ("tight", "paper", "code"),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffLR(_NoisyObjective):
+    """Diff-LR: the functional mechanism with separate budgets for X'X and X'y (Zheng and Zou 2016).
+
+    Parameters
+    ----------
+    split : {"optimal", "proportional", "paper"}
+        ``"optimal"`` minimises the expected excess risk; ``"proportional"`` gives both parts the same noise scale and
+        equals the functional mechanism without its constant; ``"paper"`` gives X'X the stated `share`.
+    share : float
+        epsilon_1 / epsilon of the split ``"paper"``, at least 1/2.
+    signal : float
+        Public guess of the norm of the coefficients on coded columns, for the split ``"optimal"``.
+    sensitivity : {"tight", "paper"}
+        ``"tight"`` is proved jointly for both parts in `dpstats.specification.objectives`; ``"paper"`` composes the
+        published 2 d^2 and 4 d.
+    scaling : {"box", "ball"}
+        Columns in [-1, 1], as in the authors' code, or ||x|| <= 1, as in the text of the functional mechanism's paper.
+    entries : {"triangle", "full"}
+        Noise on the upper triangle of X'X, copied, or on all ordered pairs, averaged.
+    bounded : {"regularize+trim", "regularize", "trim", "repeat"}
+        How the noisy objective is kept bounded: a ridge, dropping directions of non-positive curvature, both, or
+        drawing noise again until it is bounded. Each draw of ``"repeat"`` uses half of epsilon; its loop has no cap,
+        and how long it takes can betray how many draws were rejected, so use it only where no one can see the time.
+    multiple : float
+        The ridge, as a multiple of the standard deviation of the noise in an entry of X'X.
+
+    Examples
+    --------
+    >>> DiffLR(split="paper", share=0.7).share
+    0.7
+    """
+
+    split: Literal["optimal", "proportional", "paper"] = "optimal"
+    share: float = 0.6
+    signal: float = 1.0
+
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        **_NoisyObjective._choices,
+        "split": ("optimal", "proportional", "paper"),
+    }
+
+    def __post_init__(self) -> None:
+        _NoisyObjective.__post_init__(self)
+        _require_number(self, "share", 0.5, 1.0)
+        _require_number(self, "signal", 0.0, math.inf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaSSP:
+    """Adaptive sufficient statistics perturbation: noisy moments with a ridge that adapts to them (Wang 2018).
+
+    Point estimates only: the ridge is chosen from released numbers and biases towards 0, so no interval is offered.
+    Needs delta or rho.
+
+    Parameters
+    ----------
+    scaling : {"box", "ball"}
+        Columns in [-1, 1], or ||x|| <= 1.
+
+    Examples
+    --------
+    >>> AdaSSP().scaling
+    'box'
+    """
+
+    scaling: Literal["box", "ball"] = "box"
+
+    def __post_init__(self) -> None:
+        _require_choice(self, {"scaling": ("box", "ball")})
+
+
+Mechanism = SSP | Functional | DiffLR | AdaSSP
+
+LEAST_SQUARES_MECHANISMS: dict[str, Mechanism] = {
+    "auto": SSP(),
+    "ssp": SSP(),
+    "functional": Functional(),
+    "diff-lr": DiffLR(),
+    "adassp": AdaSSP(),
+}
+LOGIT_MECHANISMS: dict[str, Functional] = {"functional": Functional()}
+MOMENT_MECHANISMS: dict[str, SSP] = {"auto": SSP(), "ssp": SSP()}
+
+Options = TypeVar("Options")
+
+
+def as_mechanism(mechanism: object, known: Mapping[str, Options]) -> Options:
     """Return the options that a mechanism argument stands for.
+
+    Parameters
+    ----------
+    mechanism : str or options object
+        As the user wrote it.
+    known : mapping of str to options
+        What the model offers.
 
     Raises
     ------
     OptionError
-        If it is neither a known name nor an options object.
+        If it is neither a known name nor an options object of a known mechanism.
     """
-    if isinstance(mechanism, SSP):
-        return mechanism
-    if not isinstance(mechanism, str) or mechanism not in ("auto", "ssp"):
-        raise OptionError(f"mechanism must be one of 'auto', 'ssp' or dps.SSP(...), not {shown(mechanism)}")
-    return SSP()
+    if isinstance(mechanism, tuple({type(options) for options in known.values()})):
+        return cast("Options", mechanism)
+    if isinstance(mechanism, str) and mechanism in known:
+        return known[mechanism]
+    classes = sorted({f"dps.{type(options).__name__}(...)" for options in known.values()})
+    names = ", ".join(map(repr, known))
+    raise OptionError(f"mechanism must be one of {names} or {', '.join(classes)}, not {shown(mechanism)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +244,11 @@ class HC0:
     """
 
     share: float = 0.1
+
+    @property
+    def name(self) -> str:
+        """As in statsmodels."""
+        return type(self).__name__
 
     def __post_init__(self) -> None:
         if isinstance(self.share, bool) or not isinstance(self.share, int | float) or not 0 < self.share < 1:

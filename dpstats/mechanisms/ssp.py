@@ -8,15 +8,18 @@ public    moments with a known noise law; everything after this is post-processi
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import BudgetError
+from dpstats.inference.estimates import ModelSpace, model_space
 from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.reconcile import reconcile
+from dpstats.mechanisms.lattice import MAX_BITS, TOO_SMALL, choose_bits
 from dpstats.privacy.notions import Budget, stage_strength
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import Source
@@ -25,6 +28,7 @@ from dpstats.release.release import NoisePlan, release_integers
 from dpstats.specification.atoms import Atoms, build_atoms
 from dpstats.specification.coding import Coding, code_design
 from dpstats.specification.design import Design
+from dpstats.specification.identities import find_identities
 from dpstats.specification.rowmap import RowMap
 from dpstats.specification.sensitivity import (
     NoiseKind,
@@ -37,10 +41,7 @@ from dpstats.specification.sensitivity import (
 from dpstats.specification.view import ModelView, full_view
 from dpstats.specification.weights import SLOPES, default_weights
 
-MAX_BITS = 20
-MIN_BITS = 8
 TINY = 1e-100
-TOO_SMALL = "the budget is so small that the noise would drown every digit; give a larger epsilon or rho"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,24 @@ class MomentPlan:
     variances: NDArray[np.float64]
     budget: Budget
     cost: Budget
+
+    @property
+    def law(self) -> NoiseKind:
+        """Law of the noise."""
+        return self.coding.noise
+
+    @property
+    def space(self) -> ModelSpace:
+        """The formula's columns in coded space."""
+        return model_space(self.view.contrast, self.view.has_constant, self.coding)
+
+    def code_public(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
+        """Return the coded columns of public rows, shape (n_rows, D_x)."""
+        return RowMap(self.coding, with_response=False).code(columns, n_rows).columns
+
+    def reconcile(self, moments: NoisyMoments) -> NoisyMoments:
+        """Let redundant sums agree."""
+        return reconcile(moments, find_identities(self.coding.all_blocks, self.atoms, self.coding.signs))
 
 
 def plan_moments(
@@ -163,22 +182,6 @@ def _sensitivity(coding: Coding, atoms: Atoms, block_weights: NDArray[np.float64
     norms = row_norms(coding.all_blocks, block_weights, coding.noise, bits)
     size = l1_sensitivity(norms) if coding.noise == "laplace" else l2_sensitivity(norms)
     return size * alias_factor(coding.all_blocks, atoms, bits)
-
-
-def choose_bits(n_rows: int, largest_scale: float) -> int:
-    """Return the lattice's bits: at most 20, such that sums and noise fit into 62 bits.
-
-    Raises
-    ------
-    BudgetError
-        If fewer than 8 bits are left.
-    """
-    for_sums = (62 - math.ceil(math.log2(max(n_rows, 2)))) // 2
-    for_noise = math.floor((58 - math.log2(largest_scale)) / 2) if math.isfinite(largest_scale) else 0
-    bits = min(MAX_BITS, for_sums, for_noise)
-    if bits < MIN_BITS:
-        raise BudgetError(TOO_SMALL)
-    return bits
 
 
 def stage_cost(

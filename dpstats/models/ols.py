@@ -7,23 +7,38 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from dpstats.errors import OptionError, SchemaError, shown
-from dpstats.forecast import require_feasible
-from dpstats.inference.estimates import fit_least_squares, model_space
+from dpstats.errors import OptionError, shown
+from dpstats.inference.estimates import fit_least_squares
 from dpstats.inference.robust import robust_ratios, score_target
-from dpstats.mechanisms.options import HC0, HC1, SSP, as_ssp
+from dpstats.mechanisms.adassp import fit_adassp, plan_adassp
+from dpstats.mechanisms.functional import plan_objective
+from dpstats.mechanisms.options import (
+    HC0,
+    HC1,
+    LEAST_SQUARES_MECHANISMS,
+    MOMENT_MECHANISMS,
+    SSP,
+    AdaSSP,
+    Mechanism,
+    as_mechanism,
+)
 from dpstats.mechanisms.robust import release_scores, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
+from dpstats.models.call import check_infeasible, noise_source, public_schema, refuse_if_hopeless
+from dpstats.models.objective import released_objective
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.source import Source, as_source
-from dpstats.release.noise import NoiseSource, NoNoise, RealNoise, SimulatedNoise
+from dpstats.release.noise import NoiseSource
 from dpstats.results.fitted import RobustScale
-from dpstats.results.release import MomentRelease
+from dpstats.results.point import PointResults
+from dpstats.results.release import PROJECTION, MomentRelease
 from dpstats.results.results import DPResults
-from dpstats.specification.design import build_design
-from dpstats.specification.schema import Schema, TableFacts, complete_schema
+from dpstats.specification.design import Design, build_design
+from dpstats.specification.objectives import LEAST_SQUARES
+from dpstats.specification.schema import Schema
 from dpstats.specification.sensitivity import row_norms
 
 
@@ -37,11 +52,11 @@ def dp_ols(
     bounds: Mapping[str, Sequence[float]] | None = None,
     levels: Mapping[str, Sequence[Hashable]] | None = None,
     schema: Schema | None = None,
-    mechanism: str | SSP = "auto",
+    mechanism: str | Mechanism = "auto",
     cov_type: str | HC0 = "nonrobust",
     infeasible: str = "refuse",
     rng: np.random.Generator | None = None,
-) -> DPResults:
+) -> DPResults | PointResults:
     """Fit a linear regression by least squares under differential privacy.
 
     Parameters
@@ -65,10 +80,13 @@ def dp_ols(
         Public levels of categorical columns, the reference level first.
     schema : Schema, optional
         Bounds and levels declared once; `bounds` and `levels` come before it.
-    mechanism : {"auto", "ssp"} or SSP
-        ``"ssp"`` releases all second moments at once; the default chooses it.
+    mechanism : {"auto", "ssp", "functional", "diff-lr", "adassp"}, SSP, Functional, DiffLR or AdaSSP
+        ``"ssp"`` releases all second moments at once; the default chooses it. ``"functional"`` (Zhang et al. 2012) and
+        ``"diff-lr"`` (Zheng and Zou 2016) add noise to the objective and keep it bounded by a ridge, which is part of
+        the estimand; they need a pure epsilon. ``"adassp"`` (Wang 2018) needs delta or rho and has no inference.
     cov_type : {"nonrobust", "HC0", "HC1"} or HC0 or HC1
-        Robust standard errors are bought with a share of the budget, a tenth unless ``HC1(share=...)`` says otherwise.
+        Robust standard errors are bought with a share of the budget, a tenth unless ``HC1(share=...)`` says otherwise;
+        with ``"ssp"`` only.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
     rng : numpy.random.Generator, optional
@@ -78,6 +96,7 @@ def dp_ols(
     -------
     DPResults
         With ``params, bse, pvalues, conf_int(), t_test(), predict(), summary()`` as in statsmodels, and ``privacy``.
+        `PointResults`, without inference, for AdaSSP.
 
     Raises
     ------
@@ -102,13 +121,32 @@ def dp_ols(
     budget = budget_of(epsilon, delta, rho)
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
-    call = _prepare(formula, source, budget, bounds, levels, schema, mechanism, infeasible, rng, robust)
+    options = as_mechanism(mechanism, LEAST_SQUARES_MECHANISMS)
+    if isinstance(options, SSP):
+        call = _prepare(formula, source, budget, bounds, levels, schema, options, infeasible, rng, robust)
+        return _fit_moments(call, robust)
+    if robust is not None:
+        raise OptionError(f"cov_type={robust.name!r} needs mechanism='ssp', not {type(options).__name__}")
+    noise = noise_source(rng, budget)
+    check_infeasible(infeasible)
+    facts = source.facts
+    design = build_design(formula, public_schema(schema, bounds, levels, facts), facts)
+    if isinstance(options, AdaSSP):
+        return _fit_adaptive(design, options, budget, source, noise, infeasible)
+    plan = plan_objective(design, LEAST_SQUARES, options, budget, facts.n_rows)
+    refuse_if_hopeless(infeasible, plan, facts.n_rows)
+    release = released_objective(plan, source, noise)
+    return DPResults(release, plan.view)
+
+
+def _fit_moments(call: _Call, robust: HC0 | None) -> DPResults:
+    """Release second moments, and squared scores for robust standard errors, and fit."""
     moments = release_moments(call.plan, call.source, call.noise)
     parts = {"second moments": call.plan.cost}
     if robust is None:
         return call.wrap(moments, parts).fit()
     first = call.wrap(moments, parts)
-    space = model_space(call.plan.view.contrast, call.plan.view.has_constant, call.plan.coding)
+    space = call.plan.space
     usable = first.usable_moments()
     fit = fit_least_squares(usable, space)
     blocks = call.plan.coding.blocks
@@ -117,8 +155,26 @@ def dp_ols(
     second = release_scores(target, call.plan, call.source, call.n_rows, robust.share, call.noise)
     correction = usable.n_complete / fit.df_resid if isinstance(robust, HC1) else 1.0
     ratios = robust_ratios(target, second.scores, second.sd, max(correction, 1.0))
-    both = call.wrap(moments, {**parts, f"{type(robust).__name__} squared scores": second.cost})
-    return DPResults(both, call.plan.view, RobustScale(type(robust).__name__, ratios))
+    both = call.wrap(moments, {**parts, f"{robust.name} squared scores": second.cost})
+    return DPResults(both, call.plan.view, RobustScale(robust.name, ratios))
+
+
+def _fit_adaptive(
+    design: Design, options: AdaSSP, budget: Budget, source: Source, noise: NoiseSource, infeasible: str
+) -> PointResults:
+    plan = plan_adassp(design, options, budget, source.facts.n_rows)
+    refuse_if_hopeless(infeasible, plan, source.facts.n_rows)
+    fit = fit_adassp(plan, source, noise)
+    return PointResults(
+        design,
+        pd.Series(fit.params, index=design.exog_names),
+        "adassp, Gaussian",
+        PrivacyCost(budget, {"X'X, X'y, smallest eigenvalue": plan.cost}, noise=noise.label),
+        PROJECTION
+        + (f"; shrunk towards 0 by a ridge of {fit.ridge:.4g} on columns coded to [-1, 1]" if fit.ridge else ""),
+        "AdaSSP has no standard errors or intervals: its ridge is chosen from released numbers and biases towards 0. "
+        "Use mechanism='ssp' for inference.",
+    )
 
 
 def dp_moments(
@@ -163,7 +219,8 @@ def dp_moments(
     budget = budget_of(epsilon, delta, rho)
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
-    call = _prepare(formula, source, budget, bounds, levels, schema, mechanism, infeasible, rng, None)
+    options = as_mechanism(mechanism, MOMENT_MECHANISMS)
+    call = _prepare(formula, source, budget, bounds, levels, schema, options, infeasible, rng, None)
     moments = release_moments(call.plan, call.source, call.noise)
     return call.wrap(moments, {"second moments": call.plan.cost})
 
@@ -190,23 +247,20 @@ def _prepare(
     bounds: Any,
     levels: Any,
     schema: Any,
-    mechanism: Any,
+    options: SSP,
     infeasible: Any,
     rng: Any,
     robust: HC0 | None,
 ) -> _Call:
-    noise = _noise_source(rng, budget)
-    options = as_ssp(mechanism)
-    if not isinstance(infeasible, str) or infeasible not in ("refuse", "fit"):
-        raise OptionError(f"infeasible must be 'refuse' or 'fit', not {shown(infeasible)}")
+    noise = noise_source(rng, budget)
+    check_infeasible(infeasible)
     facts = source.facts
-    design = build_design(formula, _public_schema(schema, bounds, levels, facts), facts)
+    design = build_design(formula, public_schema(schema, bounds, levels, facts), facts)
     share = 1.0 if robust is None else 1 - robust.share
     plan = plan_moments(design, budget, facts.n_rows, share=share, noise=options.noise)
     if robust is not None:
         require_measurable(plan, facts.n_rows, robust.share)
-    if infeasible == "refuse":
-        require_feasible(plan, facts.n_rows, options.reconcile)
+    refuse_if_hopeless(infeasible, plan, facts.n_rows, plan.reconcile if options.reconcile else None)
     return _Call(plan, source, facts.n_rows, noise, options)
 
 
@@ -217,18 +271,3 @@ def _covariance(cov_type: Any) -> HC0 | None:
     if not isinstance(cov_type, str) or cov_type not in known:
         raise OptionError(f"cov_type must be 'nonrobust', 'HC0', 'HC1' or dps.HC1(share=...), not {shown(cov_type)}")
     return known[cov_type]
-
-
-def _noise_source(rng: Any, budget: Budget) -> NoiseSource:
-    if rng is not None and not isinstance(rng, np.random.Generator):
-        raise OptionError(f"rng must be a numpy Generator, as in numpy.random.default_rng(1), not {shown(rng)}")
-    if not budget.is_private:
-        return NoNoise()
-    return RealNoise() if rng is None else SimulatedNoise(rng)
-
-
-def _public_schema(schema: Any, bounds: Any, levels: Any, facts: TableFacts) -> Schema:
-    if schema is not None and not isinstance(schema, Schema):
-        raise SchemaError(f"schema must be a dpstats.Schema, not {type(schema).__name__}")
-    declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
-    return complete_schema(declared, facts)

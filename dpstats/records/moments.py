@@ -41,11 +41,16 @@ class MomentSums:
 def sum_partition(partition: Partition, row_map: RowMap, bits: int) -> MomentSums:
     """Return the exact second moments of one partition."""
     rows, n_complete = lattice_rows(partition, row_map, bits)
+    return MomentSums(exact_products(rows), n_complete)
+
+
+def exact_products(rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return rows' rows for whole numbers of at most 20 bits held as float64, exactly (zone: PRIVATE)."""
     products = np.zeros((rows.shape[1], rows.shape[1]), dtype=np.int64)
     for start in range(0, len(rows), EXACT_ROWS):
         block = rows[start : start + EXACT_ROWS]
         products += (block.T @ block).astype(np.int64)
-    return MomentSums(products, n_complete)
+    return products
 
 
 def sum_atoms(source: Source, row_map: RowMap, atoms: Atoms, bits: int) -> NDArray[np.int64]:

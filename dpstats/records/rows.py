@@ -59,3 +59,12 @@ def guard_vectors(rows: NDArray[np.float64], blocks: Sequence[Block], bits: int,
                 norm += size
             part[norm > (radius if noise == "laplace" else radius**2)] = 0.0
         start += block.n_columns
+
+
+def combine_columns(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows @ weights by a loop over columns in fixed order, so that a row's value does not depend on others."""
+    total = np.zeros(len(rows))
+    for weight, column in zip(weights, rows.T, strict=False):
+        if weight != 0.0:
+            total += weight * column
+    return total

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.records.rows import lattice_rows
+from dpstats.records.rows import combine_columns, lattice_rows
 from dpstats.records.source import Partition, Source
 from dpstats.specification.rowmap import RowMap
 
@@ -45,9 +45,9 @@ def sum_squared_scores(
     def partition_sum(partition: Partition) -> NDArray[np.int64]:
         rows, _ = lattice_rows(partition, row_map, bits)
         rows *= 2.0**-bits
-        clipped = np.clip(_combine(rows, residual), -clip, clip) ** 2
+        clipped = np.clip(combine_columns(rows, residual), -clip, clip) ** 2
         terms = [
-            _whole_steps(_combine(rows, weights) ** 2 * clipped * (steps / size), steps).sum()
+            _whole_steps(combine_columns(rows, weights) ** 2 * clipped * (steps / size), steps).sum()
             for weights, size in zip(leverage, ranges, strict=True)
         ]
         return np.array(terms, dtype=np.int64)
@@ -58,11 +58,3 @@ def sum_squared_scores(
 def _whole_steps(terms: NDArray[np.float64], steps: int) -> NDArray[np.int64]:
     """Round to {0, ..., steps}; this clip, not the bound on the terms, is what limits a row's effect."""
     return np.fmax(np.fmin(np.rint(terms), steps), 0).astype(np.int64)
-
-
-def _combine(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return rows @ weights by a loop over columns in fixed order, so that a row's value does not depend on others."""
-    total = np.zeros(len(rows))
-    for weight, column in zip(weights, rows.T, strict=False):
-        total += weight * column
-    return total

@@ -56,10 +56,50 @@ def release_integers(
         If reading the records fails for any reason (a full memory, a broken file); says no more than that.
     """
     add_noise = source.prepare(plan.law, plan.scales, plan.distances)
+    return add_noise(_read(statistic))
+
+
+def release_until(
+    statistic: Callable[[], NDArray[np.int64]],
+    plan: NoisePlan,
+    source: NoiseSource,
+    accept: Callable[[NDArray[np.int64]], bool],
+) -> NDArray[np.int64]:
+    """Read the data once and draw noise again and again until the noisy statistic is acceptable.
+
+    Parameters
+    ----------
+    statistic, plan, source
+        As for `release_integers`.
+    accept : callable
+        A rule on the noisy statistic alone.
+
+    Returns
+    -------
+    ndarray of int64
+        The first accepted statistic; costs twice what one draw costs, in pure epsilon, however many there were.
+
+    Raises
+    ------
+    ReleaseError
+        If reading the records fails for any reason.
+
+    Notes
+    -----
+    There is no cap: a fallback after T draws would betray that T draws failed. The running time is not protected.
+    """
+    add_noise = source.prepare(plan.law, plan.scales, plan.distances)
+    exact = _read(statistic)
+    while not accept(noisy := add_noise(exact)):
+        pass
+    return noisy
+
+
+def _read(statistic: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
     exact = _closed(statistic)
     if exact is None:
         raise ReleaseError("the table could not be read; nothing was released, but count the budget as spent")
-    return add_noise(exact)
+    return exact
 
 
 def _closed(statistic: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64] | None:

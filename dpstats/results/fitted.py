@@ -13,13 +13,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpstats.inference.diagnostics import kappa
-from dpstats.inference.estimates import LeastSquares, ModelSpace, RSquared, fit_least_squares, model_space, r_squared
+from dpstats.inference.estimates import LeastSquares, ModelSpace, RSquared, r_squared
 from dpstats.inference.moment_test import Contrast, contrasts
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.robust import with_robust_sampling
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.results.contrast_test import check_alpha
 from dpstats.results.model_info import ModelInfo
+from dpstats.results.objective_release import ObjectiveRelease
 from dpstats.results.release import MomentRelease
 from dpstats.specification.view import ModelView
 
@@ -45,7 +46,7 @@ class FittedModel:
 
     Parameters
     ----------
-    release : MomentRelease
+    release : MomentRelease or ObjectiveRelease
         The released sums.
     view : ModelView
         The model's columns in terms of the released ones.
@@ -55,7 +56,9 @@ class FittedModel:
 
     use_t = False
 
-    def __init__(self, release: MomentRelease, view: ModelView, robust: RobustScale | None = None) -> None:
+    def __init__(
+        self, release: MomentRelease | ObjectiveRelease, view: ModelView, robust: RobustScale | None = None
+    ) -> None:
         self.release = release
         self.model = ModelInfo(view.design.formula, view.design.endog_name, view.design.exog_names)
         self._view = view
@@ -89,11 +92,11 @@ class FittedModel:
 
     @cached_property
     def _space(self) -> ModelSpace:
-        return model_space(self._view.contrast, self._view.has_constant, self.release.coding)
+        return self.release.space(self._view)
 
     @cached_property
     def _fit(self) -> LeastSquares:
-        fit = fit_least_squares(self._moments, self._space)
+        fit = self.release.solve(self._moments, self._space)
         return with_robust_sampling(fit, self._space, self._robust.ratios) if self._robust else fit
 
     @cached_property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpstats.errors import DataError
+from dpstats.inference.estimates import LeastSquares, ModelSpace, fit_least_squares, model_space
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.reconcile import reconcile
 from dpstats.privacy.cost import PrivacyCost
@@ -21,12 +22,13 @@ from dpstats.specification.coding import Coding, code_design
 from dpstats.specification.design import build_design
 from dpstats.specification.identities import find_identities
 from dpstats.specification.schema import Binary, Categorical, Column, Continuous, Schema
-from dpstats.specification.view import embed, facts_of, full_view
+from dpstats.specification.view import ModelView, embed, facts_of, full_view
 
 if TYPE_CHECKING:
     from dpstats.results.results import DPResults
 
 FORMAT = "dpstats-moments-1"
+PROJECTION = "projection of the clipped outcome on the clipped columns, complete cases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,24 @@ class MomentRelease:
     def mechanism(self) -> str:
         """What was released, and with which noise."""
         return f"ssp, {self.coding.noise.capitalize()}"
+
+    @property
+    def law(self) -> str:
+        """Law of the noise, "laplace" or "gaussian"."""
+        return self.coding.noise
+
+    @property
+    def estimand(self) -> str:
+        """What the coefficients of a fit estimate."""
+        return PROJECTION
+
+    def space(self, view: ModelView) -> ModelSpace:
+        """Return a model's columns in coded space."""
+        return model_space(view.contrast, view.has_constant, self.coding)
+
+    def solve(self, moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
+        """Return the least-squares fit of a model."""
+        return fit_least_squares(moments, space)
 
     def usable_moments(self) -> NoisyMoments:
         """Return the moments that fits use."""

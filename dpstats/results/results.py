@@ -34,14 +34,27 @@ class DPResults(FittedModel):
         What was spent, on what, under which neighbouring relation.
     declared : str
         Where bounds and levels came from.
-    release : MomentRelease
-        The released sums; `refit` fits other formulas from them at no cost.
+    release : MomentRelease or ObjectiveRelease
+        The released sums; from a MomentRelease `refit` fits other formulas at no cost.
 
     Notes
     -----
-    The estimand is the least-squares projection of the response, clipped to its bounds, on the model columns formed
-    from clipped columns, over complete rows.
+    The estimand of the default mechanism is the least-squares projection of the response, clipped to its bounds, on the
+    model columns formed from clipped columns, over complete rows; `estimand` says what it is.
     """
+
+    model_name = "DP OLS"
+    is_binary = False
+
+    @property
+    def estimand(self) -> str:
+        """What the coefficients, and the intervals about them, estimate."""
+        return self.release.estimand
+
+    @property
+    def shares_release(self) -> bool:
+        """True if another formula's release was fitted, whose cost is shared."""
+        return self.model.formula != self.release.formula
 
     def t_test(self, r_matrix: Any) -> ContrastTest:
         """Test linear contrasts of the coefficients one by one.
@@ -120,7 +133,8 @@ class DPResults(FittedModel):
         FormulaError, SchemaError, DesignError
             If the formula is not well formed or not in the span.
         """
-        return self.release.fit(formula)
+        refitted: DPResults = self.release.fit(formula)
+        return refitted
 
     def predict(self, exog: Any = None) -> pd.Series:
         """Predict the response for new rows.
@@ -163,7 +177,7 @@ class DPResults(FittedModel):
 
     def __repr__(self) -> str:
         state = "" if self.privacy.is_private else ", NOT PRIVATE"
-        return f"<DPResults: {self.model.formula!r}, {self.privacy.budget}{state}>"
+        return f"<{type(self).__name__}: {self.model.formula!r}, {self.privacy.budget}{state}>"
 
     def __getattr__(self, name: str) -> Any:
         if name in NOT_RELEASED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import html
 import math
+import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from dpstats.inference.diagnostics import word
 from dpstats.inference.monte_carlo import DRAWS
 
 if TYPE_CHECKING:
+    from dpstats.results.point import PointResults
     from dpstats.results.results import DPResults
 
 _NOISE = {"real": "", "simulated": "NOT PRIVATE: simulated noise", "none": "NOT PRIVATE: no noise"}
@@ -43,21 +45,62 @@ def summarize(results: DPResults, alpha: float) -> Any:
         Level of the intervals is 1 - alpha.
     """
     warning = _NOISE[results.privacy.noise]
-    title = "DP OLS Regression Results" + (f" - {warning}" if warning else "")
+    return _assemble(
+        results,
+        warning,
+        _left(results),
+        _right(results, warning),
+        _coefficient_table(results, alpha),
+        _notes(results, alpha, warning),
+    )
+
+
+def summarize_point(results: PointResults) -> Any:
+    """Return a statsmodels ``Summary`` of a fit without inference: coefficients, and why there is no more."""
+    from statsmodels.iolib.summary import forg
+    from statsmodels.iolib.table import SimpleTable
+    from statsmodels.iolib.tableformatting import fmt_params
+
+    warning = _NOISE[results.privacy.noise]
+    left = [
+        ("Dep. Variable:", results.model.endog_names),
+        ("Model:", results.model_name),
+        ("Mechanism:", results.mechanism),
+        ("Bounds, levels:", results.declared),
+    ]
+    rows = [[forg(value, prec=4)] for value in results.params]
+    style = {**fmt_params, "data_fmts": ["%s"]}
+    table = SimpleTable(rows, ["coef"], list(results.model.exog_names), txt_fmt=style)
+    notes = [results.no_inference, f"Estimand: {results.estimand}."]
+    return _assemble(results, warning, left, _privacy_rows(results, warning), table, notes + _warning_note(warning))
+
+
+def _assemble(
+    results: DPResults | PointResults,
+    warning: str,
+    left: list[tuple[str, str]],
+    right: list[tuple[str, str]],
+    coefficients: Any,
+    notes: list[str],
+) -> Any:
+    title = f"{results.model_name} Regression Results" + (f" - {warning}" if warning else "")
     summary = _escaping_summary()
     summary.add_table_2cols(
         results,
         title=title,
-        gleft=[(name, [value]) for name, value in _left(results)],
-        gright=[(name, [value]) for name, value in _right(results, warning)],
+        gleft=[(name, [value]) for name, value in left],
+        gright=[(name, [value]) for name, value in right],
         yname=results.model.endog_names,
         xname=results.model.exog_names,
     )
-    summary.tables.append(_coefficient_table(results, alpha))
-    summary.add_extra_txt(
-        ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(_notes(results, alpha, warning), start=1))]
-    )
+    summary.tables.append(coefficients)
+    summary.add_extra_txt(["Notes:", *(f"[{i}] {_wrapped(note)}" for i, note in enumerate(notes, start=1))])
     return summary
+
+
+def _wrapped(note: str) -> str:
+    """Break a note into lines of the table's width."""
+    return textwrap.fill(note, 106, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _escaping_summary() -> Any:
@@ -99,33 +142,45 @@ def _left(results: DPResults) -> list[tuple[str, str]]:
     slopes = results.slopes_test()
     return [
         ("Dep. Variable:", results.model.endog_names),
-        ("Model:", "DP OLS"),
+        ("Model:", results.model_name),
         ("Mechanism:", results.mechanism),
         ("No. Observations:", f"{results.nobs:.0f}{noise}"),
         ("Df Residuals:", f"{results.df_resid:.0f}"),
+        *([] if results.is_binary else _quality(results)),
+        ("Wald chi2 / m:", "-" if slopes is None else f"{slopes.fvalue:.4g} (m = {slopes.df_num})"),
+        ("Prob (chi2):", "-" if slopes is None else _probability(slopes.pvalue, results.release.law)),
+    ]
+
+
+def _quality(results: DPResults) -> list[tuple[str, str]]:
+    return [
         ("R-squared (noisy):", _decimal(results.rsquared)),
         ("Adj. R-squared:", _decimal(results.rsquared_adj)),
         ("Residual Std. Err.:", f"{math.sqrt(results.scale):.4g}"),
-        ("Wald chi2 / m:", "-" if slopes is None else f"{slopes.fvalue:.4g} (m = {slopes.df_num})"),
-        ("Prob (chi2):", "-" if slopes is None else _probability(slopes.pvalue, results.release.coding.noise)),
     ]
 
 
 def _right(results: DPResults, warning: str) -> list[tuple[str, str]]:
-    privacy = results.privacy
     number = results.kappa
-    shared = results.model.formula != results.release.formula
+    rows = [
+        *_privacy_rows(results, warning),
+        ("Bounds, levels:", results.declared),
+        ("Missing:", "rows dropped, count noisy"),
+        ("Signal:", f"{word(number)} (kappa = {number:.2g})"),
+    ]
+    if results.is_binary:
+        return rows
+    return [*rows, ("Covariance Type:", results.cov_type), ("Df Model:", f"{results.df_model:.0f}"), ("", "")]
+
+
+def _privacy_rows(results: DPResults | PointResults, warning: str) -> list[tuple[str, str]]:
+    privacy = results.privacy
+    shared = results.shares_release
     return [
         ("Privacy:", "NOT PRIVATE" if warning else str(privacy.budget)),
         ("Spent:", "unbounded" if warning else f"{privacy.spent}{', shared' if shared else ''}"),
         ("Neighbors:", privacy.protection.relation),
         ("Privacy unit:", privacy.protection.unit),
-        ("Bounds, levels:", results.declared),
-        ("Missing:", "rows dropped, count noisy"),
-        ("Signal:", f"{word(number)} (kappa = {number:.2g})"),
-        ("Covariance Type:", results.cov_type),
-        ("Df Model:", f"{results.df_model:.0f}"),
-        ("", ""),
     ]
 
 
@@ -166,27 +221,29 @@ def _coefficient_table(results: DPResults, alpha: float) -> Any:
 def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
     notes = [
         'std err contains sampling and privacy noise; "privacy" is the part that is privacy noise.',
-        "Intervals and P>|z| invert a test that accounts for the noise in X'X (Fieller): intervals are asymmetric,\n"
-        "    possibly unbounded, and P>|z| cannot be read off z.",
-        "Estimand: projection of the clipped outcome on the clipped columns, complete cases; values outside the\n"
-        "    bounds are clipped, undeclared levels and unreadable entries count as missing.",
+        "Intervals and P>|z| invert a test that accounts for the noise in X'X (Fieller): intervals are asymmetric, "
+        "possibly unbounded, and P>|z| cannot be read off z.",
+        f"Estimand: {results.release.estimand}. Values outside the bounds are clipped, undeclared levels and "
+        "unreadable entries count as missing.",
     ]
     if any(math.isinf(low) for low in results.conf_int(alpha)[0]):
         notes.append(
-            "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows,\n"
-            "    fewer columns or tighter bounds would help."
+            "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows, fewer "
+            "columns or tighter bounds would help."
         )
-    if results.model.formula != results.release.formula:
+    if results.shares_release:
         notes.append(
-            f"Fitted from the release of {results.release.formula!r}\n"
-            "    on its complete rows; what was spent on it is shared by all fits from it."
+            f"Fitted from the release of {results.release.formula!r} on its complete rows; what was spent on it is "
+            "shared by all fits from it."
         )
     if results.cov_type != "nonrobust":
         notes.append(f"Standard errors are heteroskedasticity-consistent ({results.cov_type}), from a second release.")
-    if results.scale_clamped:
+    if results.scale_clamped and not results.is_binary:
         notes.append(
             "The noise hides the residual variance; Residual Std. Err. and the sampling part of std err are guesses."
         )
-    if warning:
-        notes.append(f"{warning}. Do not publish this table as a private release.")
-    return notes
+    return notes + _warning_note(warning)
+
+
+def _warning_note(warning: str) -> list[str]:
+    return [f"{warning}. Do not publish this table as a private release."] if warning else []

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from dpstats.errors import DesignError, FormulaError
 from dpstats.specification import polynomials
 from dpstats.specification.expressions import Numeric, Vector
-from dpstats.specification.formula import ParsedFormula, numeric_response, parse_formula
+from dpstats.specification.formula import (
+    ParsedFormula,
+    binary_response,
+    numeric_response,
+    parse_formula,
+    require_unit_interval,
+)
 from dpstats.specification.grids import quoting, schema_frame
 from dpstats.specification.model_columns import ModelColumn, model_columns
 from dpstats.specification.polynomials import ONE, Monomial, Polynomial, Symbol
@@ -77,7 +83,7 @@ class Design:
         return np.asarray(matrix, dtype=np.float64)
 
 
-def build_design(formula: str, schema: Schema, facts: TableFacts) -> Design:
+def build_design(formula: str, schema: Schema, facts: TableFacts, *, binary: bool = False) -> Design:
     """Build the design from public facts only.
 
     Parameters
@@ -88,6 +94,8 @@ def build_design(formula: str, schema: Schema, facts: TableFacts) -> Design:
         Declarations, bool columns included.
     facts : TableFacts
         Names, dtypes and length of the table.
+    binary : bool
+        True for an outcome of two levels, as a logistic regression needs.
 
     Raises
     ------
@@ -95,19 +103,21 @@ def build_design(formula: str, schema: Schema, facts: TableFacts) -> Design:
         Whatever is wrong with formula or schema.
     """
     try:
-        return _build(formula, schema, facts)
+        return _build(formula, schema, facts, binary)
     except (RecursionError, MemoryError):
         raise FormulaError("the formula is too long or too deeply nested to be read") from None
 
 
-def _build(formula: str, schema: Schema, facts: TableFacts) -> Design:
+def _build(formula: str, schema: Schema, facts: TableFacts, binary: bool) -> Design:
     parsed = parse_formula(formula, schema, facts)
-    outcome = numeric_response(parsed, schema)
+    outcome = binary_response(parsed, schema) if binary else numeric_response(parsed, schema)
     check_table(schema, facts, parsed.variables)
     if not list(parsed.right_hand_side):
         raise FormulaError(f"{formula!r} has no terms on the right-hand side")
     used = Schema({name: schema[name] for name in parsed.variables})
     response = scalar_symbol(_response_symbol(parsed.response, outcome), used)
+    if binary:
+        require_unit_interval(parsed.response, response.lower, response.upper)
     scalars, vectors = _bounded_symbols(parsed, used)
     specification = _learn_right_hand_side(parsed, used)
     columns = _merge_lone_products(model_columns(parsed, specification, vectors, used))

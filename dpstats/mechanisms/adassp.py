@@ -1,0 +1,213 @@
+"""AdaSSP: noisy X'X and X'y with a ridge that adapts to the noisy smallest eigenvalue (Wang 2018), a strong baseline.
+
+public    features on a box, a third of mu^2 for each of three Gaussian releases: the plan
+private   rows -> features -> integer lattice -> exact X'X and X'y, smallest eigenvalue of X'X
+release   one Gaussian draw per number
+public    the ridge and the coefficients
+
+Sensitivities for two rows of norm at most R = sqrt(d) B, and |u| <= 1. The smallest eigenvalue moves by at most the
+spectral norm of x x' - y y', which is at most R^2 (Weyl), and by the error of the eigenvalue routine; X'X by at most
+sqrt(2) R^2 in the Frobenius norm, because |x x' - y y'|^2 = |x|^4 + |y|^4 - 2 (x'y)^2; X'u by at most 2 R.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import BudgetError
+from dpstats.inference.estimates import ModelSpace
+from dpstats.mechanisms.lattice import choose_bits
+from dpstats.mechanisms.options import AdaSSP
+from dpstats.privacy.notions import Budget, stage_strength
+from dpstats.records.features import smallest_eigenvalue, sum_products
+from dpstats.records.source import Source
+from dpstats.release.noise import TRANSFER_VARIANCE, NoiseSource, gaussian_scale
+from dpstats.release.release import NoisePlan, release_integers
+from dpstats.specification.atoms import STRUCTURAL_ZERO, Atoms
+from dpstats.specification.coding import code_design
+from dpstats.specification.design import Design
+from dpstats.specification.features import Features, build_features
+from dpstats.specification.pairs import pairs_of
+from dpstats.specification.view import ModelView, full_view
+
+FAILURE = 0.05
+"""Probability with which the bound on the noise's spectral norm may fail."""
+NORMAL_95 = 1.645
+EIGENVALUE_ERROR = 100 * float(np.finfo(np.float64).eps)
+"""Times d^2 |X'X|: far above the backward error of a symmetric eigenvalue routine."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptivePlan:
+    """A planned AdaSSP fit (zone: public).
+
+    Attributes
+    ----------
+    features : Features
+        The model's columns on their box.
+    bits : int
+        Lattice of step 2**-bits per feature.
+    atoms : Atoms
+        Pairs of features, and of a feature with the response; the response's square is not released.
+    deviations : ndarray
+        Standard deviation of the noise, shape (1 + K,): of the smallest eigenvalue, then per atom, features in [-1, 1].
+    noise : NoisePlan
+        The same in units of 2**(-2 bits).
+    budget, cost : Budget
+        What was asked for, and what the scales spend (rho = mu^2 / 2).
+    """
+
+    features: Features
+    bits: int
+    atoms: Atoms
+    deviations: NDArray[np.float64]
+    noise: NoisePlan
+    budget: Budget
+    cost: Budget
+
+    @property
+    def law(self) -> Literal["gaussian"]:
+        """Law of the noise."""
+        return "gaussian"
+
+    @property
+    def view(self) -> ModelView:
+        """The formula's columns as combinations of features."""
+        return self.features.view
+
+    @property
+    def space(self) -> ModelSpace:
+        """The formula's columns in the space of features."""
+        return ModelSpace.of_features(self.features)
+
+    @property
+    def variances(self) -> NDArray[np.float64]:
+        """Noise variance per atom, shape (K,)."""
+        return self.deviations[1:] ** 2
+
+    def code_public(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
+        """Return the features of public rows, shape (n_rows, d)."""
+        return self.features.code_public(columns, n_rows)
+
+
+def plan_adassp(design: Design, options: AdaSSP, budget: Budget, n_rows: int) -> AdaptivePlan:
+    """Plan an AdaSSP fit.
+
+    Parameters
+    ----------
+    design : Design
+        Model columns.
+    options : AdaSSP
+        Scaling.
+    budget : Budget
+        With delta, or rho.
+    n_rows : int
+        Public length of the table; fixes the lattice and the error of the eigenvalue.
+
+    Raises
+    ------
+    BudgetError
+        If the budget does not allow Gaussian noise, or is too small for the lattice.
+    DesignError
+        If the design is rank-deficient whatever the data.
+    """
+    if budget.is_private and budget.rho is None and budget.delta is None:
+        raise BudgetError(f"AdaSSP adds Gaussian noise; give a delta beside epsilon, or rho, not {budget}")
+    coding = code_design(design, "laplace")
+    features = build_features(full_view(coding), coding, options.scaling)
+    d, box = features.n_features, features.box
+    radius = math.sqrt(d) * box
+    error = EIGENVALUE_ERROR * d**2 * n_rows * radius**2
+    atoms = _atoms(d, features.intercept)
+    mu = stage_strength(budget, "gaussian", 1 / 3)
+    frobenius, linear = math.sqrt(2) * radius**2, 2 * radius
+    diagonal, cross = atoms.left == atoms.right, atoms.right == d
+    precise = np.select([diagonal, cross], [frobenius, linear], frobenius / math.sqrt(2)) / mu
+    wanted = np.append((radius**2 + error) / mu, precise)
+    bits = choose_bits(n_rows, float(wanted.max()))
+    target = wanted * 4.0**bits
+    target[0] += 1 / mu  # the eigenvalue is rounded to the lattice, which moves it by half a step each
+    scales = gaussian_scale(target)
+    excess = target**2 / (scales**2 - (TRANSFER_VARIANCE if budget.delta else 0.0))
+    private = budget.is_private
+    whole_box = features.lattice_box(bits)
+    deviations = scales / 4.0**bits / np.append(whole_box**2, _units(atoms, whole_box)) * private
+    cost = Budget(rho=3 * mu**2 * float(excess.max()) / 2) if private else budget
+    return AdaptivePlan(
+        features, bits, atoms, deviations, NoisePlan("gaussian", scales, mu * math.sqrt(2) * target), budget, cost
+    )
+
+
+def _atoms(d: int, intercept: int) -> Atoms:
+    """Pairs of features, and of features with the response; without the response's square.
+
+    Without an intercept nothing counts the rows; the first pair stands in, and nothing that is printed uses it.
+    """
+    without_squares = pairs_of(d, "triangle", max(intercept, 0), squares=False).atoms
+    index = without_squares.index.copy()
+    index[d, d] = STRUCTURAL_ZERO
+    return replace(without_squares, index=index)
+
+
+def _units(atoms: Atoms, box: float) -> NDArray[np.float64]:
+    return np.where(atoms.right == len(atoms.index) - 1, box, box**2)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveFit:
+    """A released AdaSSP fit (zone: released).
+
+    Attributes
+    ----------
+    params : ndarray
+        Coefficients of the model columns in raw units, shape (q,).
+    ridge : float
+        What was added to X'X, features in [-1, 1].
+    """
+
+    params: NDArray[np.float64]
+    ridge: float
+
+
+def fit_adassp(plan: AdaptivePlan, source: Source, noise: NoiseSource) -> AdaptiveFit:
+    """Read the table once, release its noisy moments and smallest eigenvalue, and solve.
+
+    Parameters
+    ----------
+    plan : AdaptivePlan
+        From `plan_adassp`.
+    source : Source
+        The table; read only here.
+    noise : NoiseSource
+        Real or simulated noise, or none for an infinite budget.
+
+    Notes
+    -----
+    lambda = max(0, sqrt(d log(2 d^2 / .05)) t - max(0, smallest - 1.645 s)), t the noise sd of an off-diagonal entry
+    (that of a diagonal one over sqrt 2), s that of the smallest eigenvalue; beta = (X'X + lambda I)^-1 X'y, all noisy.
+    """
+    atoms, bits, features = plan.atoms, plan.bits, plan.features
+
+    def statistic() -> NDArray[np.int64]:
+        products = sum_products(source, features, bits).products
+        smallest = smallest_eigenvalue(products[:-1, :-1])
+        return np.append(np.int64(smallest), products[atoms.left, atoms.right])
+
+    released = release_integers(statistic, plan.noise, noise) / 4.0**bits
+    box = features.lattice_box(bits)
+    smallest = released[0] / box**2
+    values = released[1:] / _units(atoms, box)
+    matrix = np.where(atoms.index != STRUCTURAL_ZERO, values[atoms.index], 0.0)
+    d = features.n_features
+    spectral = math.sqrt(d * math.log(2 * d**2 / FAILURE)) * plan.deviations[1] / math.sqrt(2)
+    ridge = max(0.0, spectral - max(0.0, smallest - NORMAL_95 * plan.deviations[0]))
+    solution = np.linalg.lstsq(matrix[:-1, :-1] + ridge * np.eye(d), matrix[:-1, -1], rcond=None)[0]
+    solution = solution + plan.space.offset * features.constant
+    params = features.half * np.linalg.solve(features.view.contrast.T, solution)
+    return AdaptiveFit(np.asarray(params, dtype=np.float64), ridge)

@@ -1,0 +1,72 @@
+"""Diff-LR: separate noise for the quadratic and the linear part of least squares (Zheng and Zou 2016).
+
+The objective is that of the functional mechanism; only the ratio of the two scales differs. With the tight sensitivity
+a split fixes the ratio and the joint bound the size, which composition of the parts would waste a part of.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import minimize_scalar
+
+from dpstats.mechanisms.options import DiffLR
+from dpstats.specification.objectives import Scales, cost_without_squares, factor, scales_at_ratio, squares_scale
+
+LEAST_RATIO = 0.2
+"""Smallest epsilon_1 / epsilon_2 of the published composition, so that y'y keeps its place in the budget."""
+
+
+def split_scales(options: DiffLR, d: int, size: float, epsilon: float, reserved: float) -> Scales:
+    """Return the scales of the sums of x_j x_k, y x_j and y^2.
+
+    Parameters
+    ----------
+    options : DiffLR
+        Split and sensitivity.
+    d : int
+        Number of features.
+    size : float
+        P = d B.
+    epsilon : float
+        For one draw.
+    reserved : float
+        Share of epsilon for the number of complete rows; taken from all sums under the tight sensitivity, from y^2
+        under the published one, whose scales leave room for it.
+
+    Notes
+    -----
+    The noise of the normal equations at w has variance about a t1^2 |w|^2 + 2 t2^2 per direction, a = 2 for the copied
+    triangle and 1 for averaged pairs, which to first order is the mean excess risk up to tr(M^-1). Under composition,
+    t1 = Delta_1 / epsilon_1 and 2 t2 = Delta_2 / epsilon_2, it is smallest at epsilon_1 / epsilon_2 =
+    (sqrt(2 a) Delta_1 |w| / Delta_2)^(2/3).
+    """
+    k = factor(d, options.entries)
+    a = 2.0 if options.entries == "triangle" else 1.0
+    if options.sensitivity == "tight":
+        first, second = k * size**2 / 4, 4 * size
+    else:
+        first, second = 2.0 * d**2, 4.0 * d
+    if options.split == "paper":
+        split = options.share / (1 - options.share)
+    elif options.split == "proportional":
+        split = first / second
+    elif options.sensitivity == "paper":
+        split = (math.sqrt(2 * a) * first * options.signal / second) ** (2 / 3)
+    else:
+        return scales_at_ratio(size, _best_ratio(size, k, a, options.signal), k, epsilon * (1 - reserved))
+    split = max(split, LEAST_RATIO)
+    t1, t2 = first * (1 + split) / split / epsilon, second * (1 + split) / 2 / epsilon
+    if options.sensitivity == "tight":
+        return scales_at_ratio(size, t1 / t2, k, epsilon * (1 - reserved))
+    return Scales(t1, t2, squares_scale(size, t1, t2, k, epsilon * (1 - reserved)))
+
+
+def _best_ratio(size: float, k: float, a: float, signal: float) -> float:
+    """Return the t1 / t2 of the smallest excess risk under the joint bound, u^2 included at no cost."""
+
+    def risk(log_ratio: float) -> float:
+        ratio = math.exp(log_ratio)
+        return math.log(a * (ratio * signal) ** 2 + 2) + 2 * math.log(cost_without_squares(size, ratio, 1.0, k))
+
+    return math.exp(float(minimize_scalar(risk, bounds=(-7.0, math.log(k * size / 2)), method="bounded").x))

@@ -1,0 +1,245 @@
+"""The functional mechanism: Laplace noise on the coefficients of an objective of degree two (Zhang et al. 2012).
+
+public    features on a box, noise scales from the sensitivity, ridge from the scales: the plan
+private   rows -> features -> integer lattice -> exact sums of products
+release   one Laplace draw per coefficient; with bounded="repeat" drawn again until the objective is bounded
+public    noisy moments of the features; the minimiser and its inference are post-processing
+
+Diff-LR is the same with scales of its own (`diff_lr.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import BudgetError
+from dpstats.inference.estimates import ModelSpace, Ridge
+from dpstats.inference.moments import NoisyMoments
+from dpstats.mechanisms.diff_lr import split_scales
+from dpstats.mechanisms.lattice import choose_bits
+from dpstats.mechanisms.options import DiffLR, Functional
+from dpstats.privacy.notions import Budget
+from dpstats.records.features import sum_products
+from dpstats.records.source import Source
+from dpstats.release.noise import NoiseSource, laplace_scale
+from dpstats.release.release import NoisePlan, release_integers, release_until
+from dpstats.specification.atoms import Atoms
+from dpstats.specification.coding import code_design
+from dpstats.specification.design import Design
+from dpstats.specification.features import Features, build_features
+from dpstats.specification.objectives import (
+    QuadraticObjective,
+    Scales,
+    factor,
+    joint_cost,
+    scales_at_ratio,
+    squares_scale,
+)
+from dpstats.specification.pairs import Pairs, pairs_of
+from dpstats.specification.view import ModelView, full_view
+
+COUNT_SHARE = 0.05
+"""Share of the budget for the number of complete rows where no intercept gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectivePlan:
+    """A noisy objective, fixed before a record is read (zone: public).
+
+    Attributes
+    ----------
+    features : Features
+        The model's columns on their box.
+    objective : QuadraticObjective
+        What is minimised.
+    options : Functional or DiffLR
+        As chosen.
+    bits : int
+        Lattice of step 2**-bits per feature.
+    scales : Scales
+        Laplace scales of the sums in one draw, in units of the features' box.
+    pairs : Pairs
+        The released sums and their atoms.
+    noise : NoisePlan
+        Scales in units of 2**(-2 bits), one per released sum.
+    variances : ndarray
+        Noise variance per atom for features in [-1, 1], shape (K,); 0 without noise.
+    budget, cost : Budget
+        What was asked for, and what is spent.
+    """
+
+    features: Features
+    objective: QuadraticObjective
+    options: Functional | DiffLR
+    bits: int
+    scales: Scales
+    pairs: Pairs
+    noise: NoisePlan
+    variances: NDArray[np.float64]
+    budget: Budget
+    cost: Budget
+
+    @property
+    def law(self) -> Literal["laplace"]:
+        """Law of the noise."""
+        return "laplace"
+
+    @property
+    def view(self) -> ModelView:
+        """The formula's columns as combinations of features."""
+        return self.features.view
+
+    @property
+    def space(self) -> ModelSpace:
+        """The formula's columns in the space of features."""
+        return ModelSpace.of_features(self.features)
+
+    @property
+    def atoms(self) -> Atoms:
+        """Which product each released number is."""
+        return self.pairs.atoms
+
+    @property
+    def ridge(self) -> Ridge:
+        """What is added to X'X for features in [-1, 1], and whether directions without curvature are dropped.
+
+        The published ridge is a multiple of the standard deviation of the noise in an entry of the objective's matrix,
+        q X'X; divided by q it is that multiple of sqrt(2) t1.
+        """
+        sd = math.sqrt(2) * self.scales.products if self.budget.is_private else 0.0
+        regularized = "regularize" in self.options.bounded
+        size = self.options.multiple * sd / self.features.box**2 if regularized else 0.0
+        return Ridge(size, trim="trim" in self.options.bounded)
+
+    def code_public(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
+        """Return the features of public rows, shape (n_rows, d)."""
+        return self.features.code_public(columns, n_rows)
+
+
+def plan_objective(
+    design: Design, objective: QuadraticObjective, options: Functional | DiffLR, budget: Budget, n_rows: int
+) -> ObjectivePlan:
+    """Plan the release of a noisy objective.
+
+    Parameters
+    ----------
+    design : Design
+        Model columns.
+    objective : QuadraticObjective
+        Least squares or the Taylor logistic loss.
+    options : Functional or DiffLR
+        Sensitivity, scaling, entries, and how the objective is kept bounded.
+    budget : Budget
+        Pure epsilon.
+    n_rows : int
+        Public length of the table; fixes the lattice.
+
+    Raises
+    ------
+    BudgetError
+        If the budget is not a pure epsilon, or too small for the lattice.
+    DesignError
+        If the design is rank-deficient whatever the data.
+    """
+    if budget.rho is not None or budget.delta is not None:
+        name = type(options).__name__
+        raise BudgetError(f"{name} adds Laplace noise and spends a pure epsilon; give epsilon alone, not {budget}")
+    coding = code_design(design, "laplace")
+    features = build_features(full_view(coding), coding, options.scaling, binary=objective.binary)
+    epsilon = budget.epsilon if budget.is_private and budget.epsilon else 1.0
+    per_draw = epsilon / 2 if options.bounded == "repeat" else epsilon
+    k, size = factor(features.n_features, options.entries), features.size
+    reserved = 0.0 if features.has_intercept else COUNT_SHARE
+    scales = _choose_scales(features, objective, options, per_draw, reserved)
+    left = per_draw - joint_cost(size, scales, k)
+    count = math.inf if features.has_intercept else 1 / min(left, COUNT_SHARE * per_draw)
+    pairs = pairs_of(features.n_features, options.entries, features.intercept, squares=not objective.binary)
+    wanted = pairs.spread(scales.products, scales.cross, scales.squares, count)
+    bits = choose_bits(n_rows, float(wanted.max()))
+    whole = laplace_scale(wanted * 4.0**bits)
+    spent = joint_cost(size, scales, k) + 1 / count
+    variances = pairs.average_variances(2 * (whole / 4.0**bits) ** 2) / pairs.units(features.lattice_box(bits)) ** 2
+    return ObjectivePlan(
+        features,
+        objective,
+        options,
+        bits,
+        scales,
+        pairs,
+        NoisePlan("laplace", whole, spent * wanted * 4.0**bits),
+        variances if budget.is_private else np.zeros_like(variances),
+        budget,
+        _charge(budget, options, spent * float((wanted * 4.0**bits / whole).max())),
+    )
+
+
+def _choose_scales(
+    features: Features, objective: QuadraticObjective, options: Functional | DiffLR, epsilon: float, reserved: float
+) -> Scales:
+    """Choose the scales of one draw at epsilon, a share of which is reserved for the count."""
+    d, size = features.n_features, features.size
+    k = factor(d, options.entries)
+    if isinstance(options, DiffLR):
+        return split_scales(options, d, size, epsilon, reserved)
+    if options.sensitivity == "tight":
+        ratio = objective.linear / objective.quadratic
+        return scales_at_ratio(size, ratio, k, epsilon * (1 - reserved), squares=not objective.binary)
+    b = objective.published_sensitivity(d, constant=options.sensitivity == "paper") / epsilon
+    t1, t2 = b / objective.quadratic, b / objective.linear
+    t3 = math.inf if objective.binary else squares_scale(size, t1, t2, k, epsilon * (1 - reserved))
+    return Scales(t1, t2, t3)
+
+
+def _charge(budget: Budget, options: Functional | DiffLR, spent: float) -> Budget:
+    """Return the cost: recomputed from the scales, or what was asked for under a published sensitivity.
+
+    A published sensitivity is larger than the tight one: its scales spend less than they claim. The claim is charged.
+    """
+    if not budget.is_private or options.sensitivity != "tight":
+        return budget
+    return Budget(epsilon=spent * (2 if options.bounded == "repeat" else 1))
+
+
+def release_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource) -> NoisyMoments:
+    """Read the table once and release the noisy sums of the objective, features in [-1, 1].
+
+    Parameters
+    ----------
+    plan : ObjectivePlan
+        From `plan_objective`.
+    source : Source
+        The table; read only here.
+    noise : NoiseSource
+        Real or simulated noise, or none for an infinite budget.
+
+    Notes
+    -----
+    bounded="repeat" draws the noise again until X'X with noise is positive definite. For neighbouring tables both the
+    density of an outcome and the probability of acceptance change by a factor of at most exp(epsilon / 2), so the
+    accepted outcome is epsilon-private.
+    """
+    pairs, units = plan.pairs, plan.pairs.units(plan.features.lattice_box(plan.bits))
+
+    def unpack(released: NDArray[np.int64]) -> NDArray[np.float64]:
+        return pairs.average(released.astype(np.float64)) / 4.0**plan.bits / units
+
+    def bounded(released: NDArray[np.int64]) -> bool:
+        d = plan.features.n_features
+        matrix = unpack(released)[pairs.atoms.index[:d, :d]]
+        return bool(np.linalg.eigvalsh(matrix)[0] > 0)
+
+    def statistic() -> NDArray[np.int64]:
+        sums = sum_products(source, plan.features, plan.bits)
+        return pairs.select(sums.products, sums.n_complete << (2 * plan.bits))
+
+    if plan.options.bounded == "repeat":
+        released = release_until(statistic, plan.noise, noise, bounded)
+    else:
+        released = release_integers(statistic, plan.noise, noise)
+    return NoisyMoments(unpack(released), plan.variances, plan.law, pairs.atoms.index, pairs.atoms.count)

@@ -1,0 +1,28 @@
+"""A noisy objective, released and wrapped with its cost: what `dp_ols` and `dp_logit` share."""
+
+from __future__ import annotations
+
+from dpstats.mechanisms.functional import ObjectivePlan, release_objective
+from dpstats.mechanisms.options import DiffLR
+from dpstats.privacy.cost import PrivacyCost
+from dpstats.records.source import Source
+from dpstats.release.noise import NoiseSource
+from dpstats.results.objective_release import ObjectiveRelease
+
+
+def released_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource) -> ObjectiveRelease:
+    """Release a planned objective.
+
+    Parameters
+    ----------
+    plan : ObjectivePlan
+        From `plan_objective`.
+    source : Source
+        The table; read only here.
+    noise : NoiseSource
+        Real or simulated noise, or none for an infinite budget.
+    """
+    moments = release_objective(plan, source, noise)
+    name = "diff-lr" if isinstance(plan.options, DiffLR) else "functional"
+    privacy = PrivacyCost(plan.budget, {"noisy objective": plan.cost}, noise=noise.label)
+    return ObjectiveRelease(plan.features, moments, plan.ridge, name, plan.objective.binary, privacy)

@@ -1,0 +1,72 @@
+"""Private rows to exact integer sums of products of features."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.records.moments import MomentSums, exact_products
+from dpstats.records.rows import combine_columns
+from dpstats.records.source import Partition, Source
+from dpstats.specification.features import Features
+from dpstats.specification.rowmap import RowMap
+
+
+def feature_rows(partition: Partition, features: Features, bits: int) -> tuple[NDArray[np.float64], int]:
+    """Combine coded columns to features on the integer lattice; incomplete rows become 0.
+
+    Parameters
+    ----------
+    partition : Partition
+        Private rows.
+    features : Features
+        The features and their box.
+    bits : int
+        The lattice has step 2**-bits.
+
+    Returns
+    -------
+    rows : ndarray
+        PRIVATE, shape (n, d + 1), whole numbers held as float64, within the public radii: the last clip, not the
+        combination, is what makes the box hold.
+    n_complete : int
+        PRIVATE, number of complete rows.
+    """
+    coded = RowMap(features.coding).code(partition.columns, partition.n_rows)
+    radii = features.lattice_radii(bits)
+    rows = np.empty((partition.n_rows, len(radii)), order="F")
+    for j, (weights, radius) in enumerate(zip(features.combine, radii, strict=True)):
+        whole = np.rint(combine_columns(coded.columns, weights) * radius)
+        rows[:, j] = np.fmax(np.fmin(whole, radius), -radius)
+    rows[~coded.complete] = 0.0
+    return rows, int(coded.complete.sum())
+
+
+def sum_products(source: Source, features: Features, bits: int) -> MomentSums:
+    """Return the exact sums of all products of features and response (zone: PRIVATE).
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    features : Features
+        The features and their box.
+    bits : int
+        At most 20, with n * 2**(2 bits) < 2**62.
+    """
+
+    def partition_sums(partition: Partition) -> MomentSums:
+        rows, n_complete = feature_rows(partition, features, bits)
+        return MomentSums(exact_products(rows), n_complete)
+
+    variables = RowMap(features.coding).variables
+    sums: MomentSums = source.map_reduce(variables, partition_sums, lambda a, b: a + b)
+    return sums
+
+
+def smallest_eigenvalue(gram: NDArray[np.int64]) -> int:
+    """Return the smallest eigenvalue of an exact Gram matrix, rounded to a whole number of its units (zone: PRIVATE).
+
+    The floating-point error is part of the sensitivity that `dpstats.mechanisms.adassp` states.
+    """
+    return int(np.rint(np.linalg.eigvalsh(gram.astype(np.float64))[0]))

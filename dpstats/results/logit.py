@@ -1,0 +1,59 @@
+"""Results of a logistic regression by the functional mechanism."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpstats.errors import NotReleasedError
+from dpstats.results.results import DPResults
+
+_LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj"})
+
+
+class DPTaylorLogitResults(DPResults):
+    """A logistic regression fitted by the Taylor objective of the functional mechanism.
+
+    The coefficients minimise the second-order Taylor expansion of the logistic loss at 0, which is 4 x least squares of
+    y - 1/2, with the ridge that `estimand` states. Standard errors, tests and ``conf_int`` are about that minimiser:
+    there is no interval for the coefficients of a logit, because the distance between the two depends on the data and
+    was not released.
+    """
+
+    model_name = "DP Logit (Taylor)"
+    is_binary = True
+
+    def predict(self, exog: Any = None, which: str = "mean") -> pd.Series:
+        """Predict probabilities of the last outcome level for new rows.
+
+        Parameters
+        ----------
+        exog : pandas.DataFrame or dict of array-like
+            Rows with the regressors' raw columns.
+        which : {"mean", "linear"}
+            Probabilities 1 / (1 + exp(-x'beta)), or x'beta.
+
+        Returns
+        -------
+        pandas.Series
+            nan for rows with a missing entry or an undeclared level.
+
+        Raises
+        ------
+        NotReleasedError
+            Without `exog`.
+        DataError
+            If a column is missing.
+        """
+        linear = super().predict(exog)
+        return linear if which == "linear" else 1 / (1 + np.exp(-linear))
+
+    rsquared = rsquared_adj = property()
+    """Absent, so that `__getattr__` says why."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LINEAR_ONLY:
+            raise NotReleasedError(f"{name} belongs to a linear model; a logistic regression has none")
+        return super().__getattr__(name)

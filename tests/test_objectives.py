@@ -1,0 +1,553 @@
+"""The functional mechanism and Diff-LR: sensitivities by brute force, hand-computed examples, options, inference."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+import dpstats as dps
+from dpstats.inference.estimates import Ridge, fit_ridge
+from dpstats.mechanisms.functional import plan_objective, release_objective
+from dpstats.privacy.notions import Budget
+from dpstats.records.features import feature_rows, sum_products
+from dpstats.records.source import ArraySource, Partition, as_source
+from dpstats.release.noise import NoNoise, RealNoise, SimulatedNoise
+from dpstats.specification.design import build_design
+from dpstats.specification.objectives import (
+    LEAST_SQUARES,
+    TAYLOR_LOGISTIC,
+    Scales,
+    cost_without_squares,
+    factor,
+    joint_cost,
+    scales_at_ratio,
+)
+from dpstats.specification.schema import Continuous, Schema
+
+OBJECTIVES = {"linear": LEAST_SQUARES, "logistic": TAYLOR_LOGISTIC}
+
+
+def weighted_change(z, t, scales: Scales, entries: str) -> float:
+    """Sum over released sums of |change| / scale between two records (x, u)."""
+    d = len(z) - 1
+    change = np.abs(np.outer(z, z) - np.outer(t, t))
+    pairs = np.ones((d, d), dtype=bool) if entries == "full" else np.triu(np.ones((d, d), dtype=bool))
+    return (
+        change[:d, :d][pairs].sum() / scales.products
+        + change[:d, d].sum() / scales.cross
+        + change[d, d] / scales.squares
+    )
+
+
+def largest_change(d: int, box: float, scales: Scales, entries: str, rng) -> float:
+    """Corners, incomplete rows, random records, and the family on which the supremum lies."""
+    corners = [np.array([*(box * np.array(x)), u]) for x in itertools.product((-1, 0, 1), repeat=d) for u in (-1, 1)]
+    family = [np.append(np.full(d, box * s), u) for s in np.linspace(-1, 1, 401) for u in (-1.0, -0.5, 0.0, 0.5, 1.0)]
+    inside = list(np.column_stack([rng.uniform(-box, box, (60, d)), rng.uniform(-1, 1, 60)]))
+    nothing = [np.zeros(d + 1)]
+    first = [np.append(np.full(d, box), 1.0), *corners[:40], *inside[:20]]
+    return max(weighted_change(z, t, scales, entries) for z in first for t in corners + family + inside + nothing)
+
+
+@pytest.mark.parametrize("entries", ["triangle", "full"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(("d", "scaling"), [(1, "box"), (2, "box"), (4, "box"), (2, "ball"), (4, "ball")])
+@pytest.mark.parametrize("stretch", [0.3, 1.0, 3.0])
+def test_no_pair_of_records_costs_more_than_stated_and_some_pair_costs_nearly_that(
+    objective, entries, d, scaling, stretch
+):
+    box = 1.0 if scaling == "box" else 1 / math.sqrt(d)
+    ratio = stretch * OBJECTIVES[objective].linear / OBJECTIVES[objective].quadratic
+    squares = objective == "linear"
+    scales = scales_at_ratio(d * box, ratio, factor(d, entries), 1.0, squares=squares)
+    stated = joint_cost(d * box, scales, factor(d, entries))
+    assert stated == pytest.approx(1.0)
+    found = largest_change(d, box, scales, entries, np.random.default_rng(d))
+    assert found <= stated * (1 + 1e-9)
+    assert found >= (0.97 if not squares or ratio <= factor(d, entries) * d * box / 2 else 0.7) * stated
+
+
+def test_squares_cost_nothing_where_the_theorem_says_so():
+    k, size, t1, t2 = factor(3, "full"), 3.0, 5.0, 3.0
+    free = Scales(t1, t2, k * t2**2 / t1)
+    assert joint_cost(size, free, k) == pytest.approx(cost_without_squares(size, t1, t2, k))
+    dearer = Scales(t1, t2, 0.5 * k * t2**2 / t1)
+    assert joint_cost(size, dearer, k) > 1.01 * joint_cost(size, free, k)
+
+
+@pytest.mark.parametrize(
+    ("d", "linear", "tight", "tight_ball", "logistic", "tight_logistic", "tight_logistic_ball"),
+    [
+        (5, 72, 36, 10.47, 21.25, 6.13, 2.24),
+        (8, 162, 81, 14.66, 40.0, 12.5, 2.91),
+        (11, 288, 144, 18.63, 63.25, 21.13, 3.53),
+        (14, 450, 225, 22.48, 91.0, 32.0, 4.12),
+    ],
+)
+def test_published_and_tight_sensitivities(d, linear, tight, tight_ball, logistic, tight_logistic, tight_logistic_ball):
+    """The table of sensitivities of full objectives, replace-one neighbours."""
+
+    def sensitivity(objective, size):
+        return cost_without_squares(size, 1 / objective.quadratic, 1 / objective.linear, 4.0)
+
+    assert LEAST_SQUARES.published_sensitivity(d) == linear
+    assert LEAST_SQUARES.published_sensitivity(d, constant=False) == 2 * d**2 + 4 * d
+    assert TAYLOR_LOGISTIC.published_sensitivity(d) == logistic
+    assert sensitivity(LEAST_SQUARES, d) == pytest.approx(tight)
+    assert sensitivity(LEAST_SQUARES, math.sqrt(d)) == pytest.approx(tight_ball, abs=0.006)
+    assert sensitivity(TAYLOR_LOGISTIC, d) == pytest.approx(tight_logistic, abs=0.006)
+    assert sensitivity(TAYLOR_LOGISTIC, math.sqrt(d)) == pytest.approx(tight_logistic_ball, abs=0.006)
+
+
+@pytest.mark.parametrize(("b1", "b2"), [(30.0, 20.0), (10.0, 40.0)])
+def test_joint_constraint_of_two_scales(b1, b2):
+    """Full: P^2/b1 + 2P/b2 + b1/b2^2; triangle: (P^2 + s2)/(2 b1) + 2P/b2 + 2 (b1/b2^2) d/(d+1)."""
+    d = 6
+    full = d**2 / b1 + 2 * d / b2 + b1 / b2**2
+    assert cost_without_squares(d, b1, b2 / 2, factor(d, "full")) == pytest.approx(full)
+    triangle = (d**2 + d) / (2 * b1) + 2 * d / b2 + 2 * b1 / b2**2 * d / (d + 1)
+    assert cost_without_squares(d, b1, b2 / 2, factor(d, "triangle")) == pytest.approx(triangle)
+
+
+# -- the published example -------------------------------------------------------------------------------------------
+
+EXAMPLE = {"x": np.array([1.0, 0.9, -0.5]), "y": np.array([0.4, 0.3, -1.0])}
+EXAMPLE_SCHEMA = Schema({"x": Continuous(-1, 1), "y": Continuous(-1, 1)})
+
+
+def plan_example(epsilon=1.0, formula="y ~ 0 + x", data=EXAMPLE, schema=EXAMPLE_SCHEMA, **options):
+    source = as_source(data)
+    design = build_design(formula, schema, source.facts)
+    mechanism = options.pop("mechanism", dps.Functional)(**options)
+    return plan_objective(design, LEAST_SQUARES, mechanism, Budget(epsilon), source.facts.n_rows), source
+
+
+def test_the_example_of_the_paper():
+    """f_D(w) = 2.06 w^2 - 2.34 w + 1.25 with sensitivity 8 for one attribute."""
+    plan, source = plan_example(sensitivity="paper")
+    moments = release_objective(plan, source, NoNoise())
+    step = 3 * 2.0**-plan.bits
+    assert moments.matrix[0, 0] == pytest.approx(2.06, abs=step)
+    assert -2 * moments.matrix[0, 1] == pytest.approx(-2.34, abs=2 * step)
+    assert moments.matrix[1, 1] == pytest.approx(1.25, abs=step)
+    assert plan.scales.products == pytest.approx(8.0)
+    assert 2 * plan.scales.cross == pytest.approx(8.0)
+    assert plan.ridge.size == pytest.approx(4 * math.sqrt(2) * 8)
+    fit = dps.dp_ols("y ~ 0 + x", EXAMPLE, epsilon=math.inf, schema=EXAMPLE_SCHEMA, mechanism="functional")
+    assert fit.params["x"] == pytest.approx(2.34 / (2 * 2.06), abs=1e-5)
+
+
+def test_ridge_and_trimming_by_hand():
+    """w = -1/2 sum of q q'alpha / e over positive eigenvalues e of M + lambda I."""
+    plan, source = plan_example(data={"x": np.zeros(3), "y": np.zeros(3)}, formula="y ~ x")
+    moments = release_objective(plan, source, NoNoise())
+    M, cross = np.array([[4.0, 3.0], [3.0, 1.0]]), np.array([2.0, -1.0])
+    values = np.array([4.0, 3.0, 2.0, 1.0, -1.0, 5.0])  # M00 M01 c0 M11 c1 yy
+    moments = type(moments)(values, moments.variances, moments.law, moments.index, moments.count)
+    np.testing.assert_array_equal(moments.matrix[:2, :2], M)
+    space = plan.space
+
+    def minimiser(ridge):
+        fit = fit_ridge(moments, space, ridge)
+        return space.q @ fit.gamma, fit.singular
+
+    w, unbounded = minimiser(Ridge(0.5, trim=True))
+    e, q = np.linalg.eigh(M + 0.5 * np.eye(2))
+    assert e[0] < 0 < e[1]
+    by_hand = -0.5 * q[:, 1] * (q[:, 1] @ (-2 * cross)) / e[1]
+    np.testing.assert_allclose(w, by_hand, rtol=1e-12)
+    assert unbounded
+    w, unbounded = minimiser(Ridge(2.0, trim=False))
+    np.testing.assert_allclose(w, np.linalg.solve(M + 2 * np.eye(2), cross), rtol=1e-12)
+    assert not unbounded
+    w, unbounded = minimiser(Ridge(0.0, trim=False))
+    np.testing.assert_allclose(w, np.linalg.solve(M, cross), rtol=1e-12)
+    assert unbounded
+
+
+# -- without noise ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def adult():
+    return dps.datasets.load_adult()
+
+
+FORMULAS = [
+    "hours_per_week ~ age + education_num + C(sex)",
+    "hours_per_week ~ age * C(sex) + C(race)",
+    "hours_per_week ~ 0 + age + education_num",
+    "hours_per_week ~ 0 + C(sex) + age",
+    "np.log(hours_per_week) ~ I((age - 40)**2) + age:education_num",
+    "hours_per_week ~ bs(age, df=4)",
+]
+
+
+@pytest.mark.parametrize("scaling", ["box", "ball"])
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_without_noise_every_number_is_least_squares(adult, formula, scaling):
+    data = adult.data.iloc[:6_000]
+    ours = dps.dp_ols(formula, data, math.inf, schema=adult.schema, mechanism=dps.Functional(scaling=scaling))
+    ssp = dps.dp_ols(formula, data, math.inf, schema=adult.schema)
+    assert list(ours.params.index) == list(ssp.params.index)
+    scale = ssp.bse
+    np.testing.assert_allclose((ours.params - ssp.params) / scale, 0, atol=2e-3)
+    np.testing.assert_allclose(ours.bse, ssp.bse, rtol=1e-3)
+    assert ours.nobs == pytest.approx(ssp.nobs, rel=1e-5)
+    assert ours.rsquared == pytest.approx(ssp.rsquared, abs=2e-5)
+    np.testing.assert_allclose(ours.conf_int(), ssp.conf_int(), atol=2e-3 * float(scale.max()))
+
+
+@pytest.mark.parametrize("scaling", ["box", "ball"])
+def test_taylor_logit_without_noise_is_four_times_least_squares(adult, scaling):
+    formula = "income ~ age + education_num + C(sex)"
+    fit = dps.dp_logit(formula, adult.data, math.inf, schema=adult.schema, mechanism=dps.Functional(scaling=scaling))
+    success = adult.schema["income"].levels[-1]
+    frame = adult.data.assign(t=4 * ((adult.data["income"] == success) - 0.5))
+    frame["sex"] = pd.Categorical(frame["sex"], list(adult.schema["sex"].levels))
+    reference = smf.ols("t ~ age + education_num + C(sex)", frame).fit()
+    np.testing.assert_allclose(fit.params, reference.params[fit.params.index], rtol=2e-4)
+    np.testing.assert_allclose(fit.bse, reference.bse[fit.params.index], rtol=1e-3)
+    linear = fit.predict(adult.data.head(5), which="linear")
+    np.testing.assert_allclose(linear, reference.predict(frame.head(5)), rtol=1e-4)
+    np.testing.assert_allclose(fit.predict(adult.data.head(5)), 1 / (1 + np.exp(-linear)))
+
+
+@pytest.mark.parametrize("outcome", ["text", "bool", "number", "comparison"])
+def test_outcomes_of_a_logit(adult, outcome):
+    data = adult.data[["age", "income", "hours_per_week"]].iloc[:5_000].copy()
+    success = adult.schema["income"].levels[-1]
+    formula, bounds = "income ~ age", {"age": (17, 90)}
+    levels = {"income": list(adult.schema["income"].levels)}
+    if outcome == "bool":
+        data["income"] = data["income"] == success
+        levels = {}
+    elif outcome == "number":
+        data["income"] = (data["income"] == success).astype(int)
+        levels, bounds = {}, {**bounds, "income": (0, 1)}
+    elif outcome == "comparison":
+        formula = f"I(income == {success!r}) ~ age"
+    fit = dps.dp_logit(formula, data, math.inf, bounds=bounds, levels=levels)
+    reference = dps.dp_logit("income ~ age", adult.data.iloc[:5_000], math.inf, schema=adult.schema)
+    np.testing.assert_allclose(fit.params, reference.params, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("formula", "declared", "message"),
+    [
+        ("race ~ age", {}, "two levels; 'race' has 5"),
+        ("hours_per_week ~ age", {}, "between 0 and 1"),
+        ("bs(age, df=4) ~ education_num", {}, "several columns"),
+    ],
+)
+def test_outcomes_that_a_logit_refuses(adult, formula, declared, message):
+    with pytest.raises(dps.DPStatsError, match=message):
+        dps.dp_logit(formula, adult.data, 1.0, schema=adult.schema, **declared)
+
+
+# -- scales of the options -------------------------------------------------------------------------------------------
+
+
+def plan_with(mechanism, d=4, epsilon=1.0, n=10_000, intercept=True):
+    names = [f"x{j}" for j in range(d - intercept)]
+    schema = Schema({**{name: Continuous(-1, 1) for name in names}, "y": Continuous(-1, 1)})
+    data = {name: np.zeros(n) for name in (*names, "y")}
+    design = build_design(f"y ~ {' + '.join(names)}{'' if intercept else ' - 1'}", schema, as_source(data).facts)
+    return plan_objective(design, LEAST_SQUARES, mechanism, Budget(epsilon), n)
+
+
+@pytest.mark.parametrize("d", [2, 5, 14])
+def test_published_scales(d):
+    paper, code = (plan_with(dps.Functional(sensitivity=s), d) for s in ("paper", "code"))
+    assert paper.scales.products == pytest.approx(2 * (d + 1) ** 2)
+    assert code.scales.products == pytest.approx(2 * d**2 + 4 * d)
+    for plan in (paper, code):
+        assert 2 * plan.scales.cross == pytest.approx(plan.scales.products)
+    authors = plan_with(dps.Functional(sensitivity="code", entries="full", multiple=5), d)
+    assert authors.ridge.size == pytest.approx(5 * math.sqrt(2) * (2 * d**2 + 4 * d))
+
+
+@pytest.mark.parametrize("sensitivity", ["tight", "paper"])
+@pytest.mark.parametrize("entries", ["triangle", "full"])
+@pytest.mark.parametrize("d", [2, 6])
+def test_the_proportional_split_is_the_functional_mechanism_without_its_constant(d, entries, sensitivity):
+    split = plan_with(dps.DiffLR(split="proportional", entries=entries, sensitivity=sensitivity), d)
+    without_constant = {"tight": "tight", "paper": "code"}[sensitivity]
+    functional = plan_with(dps.Functional(entries=entries, sensitivity=without_constant), d)
+    assert split.scales.products == pytest.approx(functional.scales.products)
+    assert split.scales.cross == pytest.approx(functional.scales.cross)
+    np.testing.assert_allclose(split.variances, functional.variances)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.9])
+def test_the_stated_split_of_the_paper(share):
+    d = 5
+    plan = plan_with(dps.DiffLR(split="paper", share=share, sensitivity="paper"), d)
+    assert plan.scales.products == pytest.approx(2 * d**2 / share)
+    assert 2 * plan.scales.cross == pytest.approx(4 * d / (1 - share))
+
+
+def first_order_risk(plan, signal, entries):
+    a = 2.0 if entries == "triangle" else 1.0
+    return a * plan.scales.products**2 * signal**2 + 2 * plan.scales.cross**2
+
+
+@pytest.mark.parametrize("sensitivity", ["tight", "paper"])
+@pytest.mark.parametrize("entries", ["triangle", "full"])
+@pytest.mark.parametrize("signal", [0.3, 1.0, 2.0])
+def test_no_stated_split_has_a_smaller_risk_than_the_optimal_one(signal, entries, sensitivity):
+    options = {"entries": entries, "sensitivity": sensitivity}
+    best = plan_with(dps.DiffLR(signal=signal, **options), 6)
+    shares = np.linspace(0.5, 0.97, 30)
+    others = [plan_with(dps.DiffLR(split="paper", share=s, **options), 6) for s in shares]
+    others.append(plan_with(dps.DiffLR(split="proportional", **options), 6))
+    risks = [first_order_risk(plan, signal, entries) for plan in others]
+    assert first_order_risk(best, signal, entries) <= min(risks) * (1 + 1e-6)
+    if signal >= 1:
+        assert first_order_risk(best, signal, entries) >= 0.98 * min(risks)
+
+
+MECHANISMS = [
+    dps.Functional(),
+    dps.Functional(sensitivity="paper"),
+    dps.Functional(sensitivity="code", entries="full", multiple=5),
+    dps.Functional(scaling="ball"),
+    dps.Functional(bounded="repeat"),
+    dps.DiffLR(),
+    dps.DiffLR(sensitivity="paper"),
+    dps.DiffLR(split="paper", sensitivity="paper", entries="full", share=0.5),
+    dps.DiffLR(split="proportional", scaling="ball"),
+]
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_integer_sums_of_neighbouring_tables_spend_no_more_than_is_charged(mechanism, intercept):
+    """Everything that is released, on the lattice, over corners, random records and an incomplete one."""
+    rng = np.random.default_rng(1)
+    plan = plan_with(mechanism, d=3, intercept=intercept)
+    names = [name for name in plan.view.design.variables if name != "y"]
+    corners = list(itertools.product((-1.0, 0.3, 1.0), repeat=len(names) + 1))
+    records = [*corners, *rng.uniform(-3, 3, (60, len(names) + 1)), [np.nan] * (len(names) + 1)]
+    columns = {name: np.array([r[j] for r in records]) for j, name in enumerate([*names, "y"])}
+    rows, _ = feature_rows(Partition(columns, len(records)), plan.features, plan.bits)
+    complete = np.isfinite(columns["y"]).astype(np.int64) << (2 * plan.bits)
+    released = np.array(
+        [plan.pairs.select(np.outer(row, row).astype(np.int64), c) for row, c in zip(rows, complete, strict=True)]
+    )
+    change = np.abs(released[:, None, :] - released[None, :, :]) / plan.noise.scales
+    largest = change.sum(axis=-1).max()
+    draws = 2 if mechanism.bounded == "repeat" else 1
+    assert draws * largest <= plan.cost.epsilon <= 1.0
+    if mechanism.sensitivity == "tight" and mechanism.scaling == "box" and intercept:
+        assert draws * largest >= 0.85 * plan.cost.epsilon
+
+
+def test_a_record_outside_its_bounds_is_clipped_into_the_box():
+    plan = plan_with(dps.Functional(scaling="ball"), d=3)
+    wild = {"x0": np.array([1e300, -np.inf]), "x1": np.array([np.inf, 7.0]), "y": np.array([-1e9, 1e9])}
+    rows, _ = feature_rows(Partition(wild, 2), plan.features, plan.bits)
+    assert (np.abs(rows) <= plan.features.lattice_radii(plan.bits)).all()
+
+
+def test_order_and_partition_of_the_rows_do_not_matter(adult):
+    design = build_design(FORMULAS[1], adult.schema, as_source(adult.data).facts)
+    plan = plan_objective(design, LEAST_SQUARES, dps.Functional(), Budget(1.0), len(adult.data))
+    names = plan.view.design.variables
+    arrays = {name: adult.data[name].to_numpy() for name in names}
+    order = np.random.default_rng(0).permutation(len(adult.data))
+    shuffled = {name: array[order] for name, array in arrays.items()}
+    whole = sum_products(as_source(adult.data), plan.features, plan.bits)
+    for source in (ArraySource(arrays, len(order), 1_000), ArraySource(shuffled, len(order), 7_777)):
+        again = sum_products(source, plan.features, plan.bits)
+        assert (again.products == whole.products).all()
+        assert again.n_complete == whole.n_complete
+
+
+# -- bounded objectives ----------------------------------------------------------------------------------------------
+
+
+def test_repeating_returns_a_bounded_objective_and_spends_what_was_asked():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, (300, 2))
+    data = {"x0": x[:, 0], "x1": x[:, 1], "y": x[:, 0] / 2}
+    schema = Schema({name: Continuous(-1, 1) for name in data})
+    once, source = plan_example(1.0, "y ~ x0 + x1", data, schema, bounded="trim")
+    plan, _ = plan_example(1.0, "y ~ x0 + x1", data, schema, bounded="repeat")
+    assert plan.scales.products == pytest.approx(2 * once.scales.products)
+    rejected = 0
+    for seed in range(200):
+        noise = SimulatedNoise(np.random.default_rng(seed))
+        matrix = release_objective(plan, source, noise).matrix[:-1, :-1]
+        assert np.linalg.eigvalsh(matrix)[0] > 0
+        first = SimulatedNoise(np.random.default_rng(seed))
+        plain = release_objective(once, source, first).matrix[:-1, :-1]
+        rejected += np.linalg.eigvalsh(plain)[0] <= 0
+    assert rejected < 200  # the noise is large enough for a rejection to be an everyday event in the loop above
+    assert plan.cost.epsilon == pytest.approx(1.0, rel=1e-6)
+
+
+def test_real_noise_has_the_stated_scales():
+    plan = plan_with(dps.DiffLR(), d=3, n=100)
+    source = as_source({"x0": np.zeros(100), "x1": np.zeros(100), "y": np.zeros(100)})
+    atoms = np.triu_indices(4)
+    exact = release_objective(plan, source, NoNoise()).matrix[atoms]
+    draws = np.array([release_objective(plan, source, RealNoise()).matrix[atoms] - exact for _ in range(2_000)])
+    np.testing.assert_allclose(draws.std(axis=0) / np.sqrt(plan.variances), 1, atol=0.12)
+    assert np.abs(np.corrcoef(draws.T) - np.eye(draws.shape[1])).max() < 0.12
+
+
+def test_averaged_pairs_have_half_the_variance_off_the_diagonal():
+    plan = plan_with(dps.Functional(entries="full"), d=3)
+    index = plan.atoms.index
+    assert plan.variances[index[0, 1]] == pytest.approx(plan.variances[index[1, 1]] / 2)
+    assert plan.variances[index[1, 1]] == pytest.approx(2 * plan.scales.products**2, rel=1e-6)
+
+
+# -- inference -------------------------------------------------------------------------------------------------------
+
+
+SLOPES = np.array([0.0, 0.3, 0.3, 0.3])
+
+
+def ridge_estimand(scaling, ridge_per_row):
+    """(E x x' + lambda / n I)^-1 E x y in raw units, x uniform on [-1, 1]^3, y = .3 (x0 + x1 + x2) + error."""
+    to_features = np.eye(4)  # raw columns (1, x) = to_features @ features
+    if scaling == "ball":  # features are (1, (x + 1) / 2)
+        to_features = np.array([[1.0, 0, 0, 0], [-1, 2, 0, 0], [-1, 0, 2, 0], [-1, 0, 0, 2]])
+    back = np.linalg.inv(to_features)
+    second = back @ np.diag([1, 1 / 3, 1 / 3, 1 / 3]) @ back.T
+    cross = back @ np.diag([1, 1 / 3, 1 / 3, 1 / 3]) @ SLOPES
+    return back.T @ np.linalg.solve(second + ridge_per_row * np.eye(4), cross)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mechanism", "n"),
+    [
+        (dps.Functional(), 4_000),
+        (dps.Functional(sensitivity="code", entries="full", multiple=5), 10_000),
+        (dps.Functional(bounded="trim"), 4_000),
+        (dps.Functional(bounded="repeat"), 8_000),
+        (dps.DiffLR(), 4_000),
+        (dps.Functional(scaling="ball"), 20_000),
+    ],
+    ids=lambda value: repr(value),
+)
+def test_intervals_cover_the_stated_estimand(mechanism, n):
+    rng = np.random.default_rng(17)
+    names = ["x0", "x1", "x2"]
+    schema = Schema({**{name: Continuous(-1, 1) for name in names}, "y": Continuous(-2, 2)})
+    covered = []
+    for _ in range(300):
+        x = rng.uniform(-1, 1, (n, 3))
+        data = {**dict(zip(names, x.T, strict=True)), "y": 0.3 * x.sum(axis=1) + rng.normal(0, 0.3, n)}
+        fit = dps.dp_ols("y ~ x0 + x1 + x2", data, 1.0, schema=schema, mechanism=mechanism, rng=rng)
+        truth = ridge_estimand(mechanism.scaling, fit.release.ridge.size / n)
+        ends = fit.conf_int().to_numpy()
+        covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+    rate = np.mean(covered, axis=0)
+    assert 0.92 <= rate.mean() <= 0.985
+    assert rate.min() >= 0.90
+
+
+@pytest.mark.slow
+def test_intervals_of_the_taylor_logit_cover_its_own_minimiser_and_not_the_logit():
+    rng = np.random.default_rng(5)
+    n, beta = 20_000, np.array([0.5, 2.0])
+    schema = Schema({"x": Continuous(-1, 1), "y": Continuous(0, 1)})
+    grid = np.linspace(-1, 1, 200_001)
+    p = 1 / (1 + np.exp(-(beta[0] + beta[1] * grid)))
+    covered, logit = [], []
+    for _ in range(200):
+        x = rng.uniform(-1, 1, n)
+        y = (rng.random(n) < 1 / (1 + np.exp(-(beta[0] + beta[1] * x)))).astype(float)
+        fit = dps.dp_logit("y ~ x", {"x": x, "y": y}, 2.0, schema=schema, rng=rng)
+        second = np.diag([1, 1 / 3]) + fit.release.ridge.size / n * np.eye(2)
+        truth = np.linalg.solve(second, [np.mean(4 * (p - 0.5)), np.mean(4 * (p - 0.5) * grid)])
+        ends = fit.conf_int().to_numpy()
+        covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+        logit.append((ends[:, 0] <= beta) & (beta <= ends[:, 1]))
+    assert 0.92 <= np.mean(covered) <= 0.99
+    assert np.mean(logit, axis=0)[1] < 0.05
+
+
+def test_the_summary_says_what_is_estimated(adult):
+    formula = "hours_per_week ~ age + C(sex)"
+    ridged = dps.dp_ols(formula, adult.data, 1.0, schema=adult.schema, mechanism="functional")
+    assert "shrunk towards 0 by a public ridge" in " ".join(str(ridged.summary()).split())
+    plain = dps.dp_ols(formula, adult.data, 1.0, schema=adult.schema, mechanism=dps.Functional(bounded="trim"))
+    assert "ridge" not in str(plain.summary())
+    logit = dps.dp_logit("income ~ age", adult.data, 1.0, schema=adult.schema)
+    text = " ".join(str(logit.summary()).split())
+    assert "NOT the coefficients of a logit" in text
+    assert "R-squared" not in text
+    for name in ("rsquared", "rsquared_adj", "llf", "prsquared"):
+        assert not hasattr(logit, name)
+    with pytest.raises(dps.NotReleasedError, match="linear model"):
+        _ = logit.rsquared
+
+
+def test_an_objective_fits_one_formula_only(adult):
+    fit = dps.dp_ols("hours_per_week ~ age + C(sex)", adult.data, 1.0, schema=adult.schema, mechanism="diff-lr")
+    with pytest.raises(dps.NotReleasedError, match="dp_moments"):
+        fit.refit("hours_per_week ~ age")
+
+
+def test_trimmed_directions_have_no_bounded_interval():
+    rng = np.random.default_rng(0)
+    data = {name: rng.uniform(-1, 1, 40) for name in ("x0", "x1", "x2", "y")}
+    schema = Schema({name: Continuous(-1, 1) for name in data})
+    fit = dps.dp_ols(
+        "y ~ x0 + x1 + x2",
+        data,
+        0.1,
+        schema=schema,
+        mechanism=dps.Functional(bounded="trim"),
+        infeasible="fit",
+        rng=rng,
+    )
+    assert np.isinf(fit.conf_int().to_numpy()).all()
+    assert np.isfinite(fit.params).all()
+    with pytest.raises(dps.InfeasibleError):
+        dps.dp_ols("y ~ x0 + x1 + x2", data, 0.1, schema=schema, mechanism="functional")
+
+
+# -- arguments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: dps.Functional(sensitivity="loose"), "sensitivity must be 'tight', 'paper' or 'code'"),
+        (lambda: dps.Functional(bounded="no"), "bounded must be"),
+        (lambda: dps.Functional(multiple=-1), "multiple must be a number from 0"),
+        (lambda: dps.DiffLR(sensitivity="code"), "sensitivity must be 'tight' or 'paper'"),
+        (lambda: dps.DiffLR(split="half"), "split must be"),
+        (lambda: dps.DiffLR(share=0.2), "share must be a number from 0.5 to below 1"),
+        (lambda: dps.DiffLR(signal=math.nan), "signal must be"),
+        (lambda: dps.AdaSSP(scaling="sphere"), "scaling must be 'box' or 'ball'"),
+    ],
+)
+def test_options_are_checked(make, message):
+    with pytest.raises(dps.OptionError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"epsilon": 1, "delta": 1e-6, "mechanism": "functional"}, "give epsilon alone"),
+        ({"rho": 0.1, "mechanism": "diff-lr"}, "give epsilon alone"),
+        ({"epsilon": 1, "mechanism": "adassp"}, "give a delta"),
+        ({"epsilon": 1, "mechanism": "functional", "cov_type": "HC1"}, "needs mechanism='ssp'"),
+    ],
+)
+def test_a_budget_or_option_that_a_mechanism_cannot_use_is_refused(adult, arguments, message):
+    with pytest.raises(dps.DPStatsError, match=message):
+        dps.dp_ols("hours_per_week ~ age", adult.data, schema=adult.schema, **arguments)
