@@ -208,6 +208,4 @@ def fit_adassp(plan: AdaptivePlan, source: Source, noise: NoiseSource) -> Adapti
     spectral = math.sqrt(d * math.log(2 * d**2 / FAILURE)) * plan.deviations[1] / math.sqrt(2)
     ridge = max(0.0, spectral - max(0.0, smallest - NORMAL_95 * plan.deviations[0]))
     solution = np.linalg.lstsq(matrix[:-1, :-1] + ridge * np.eye(d), matrix[:-1, -1], rcond=None)[0]
-    solution = solution + plan.space.offset * features.constant
-    params = features.half * np.linalg.solve(features.view.contrast.T, solution)
-    return AdaptiveFit(np.asarray(params, dtype=np.float64), ridge)
+    return AdaptiveFit(features.raw_coefficients(solution), ridge)

@@ -4,28 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dpstats.errors import OptionError, SchemaError, shown
 from dpstats.forecast import PlannedMoments, Usable, require_feasible
-from dpstats.privacy.notions import Budget
-from dpstats.release.noise import NoiseSource, NoNoise, RealNoise, SimulatedNoise
 from dpstats.specification.schema import Schema, TableFacts, complete_schema
-
-
-def noise_source(rng: Any, budget: Budget) -> NoiseSource:
-    """Return real noise, simulated noise, or none for an infinite budget.
-
-    Raises
-    ------
-    OptionError
-        If `rng` is not a numpy Generator.
-    """
-    if rng is not None and not isinstance(rng, np.random.Generator):
-        raise OptionError(f"rng must be a numpy Generator, as in numpy.random.default_rng(1), not {shown(rng)}")
-    if not budget.is_private:
-        return NoNoise()
-    return RealNoise() if rng is None else SimulatedNoise(rng)
 
 
 def public_schema(schema: Any, bounds: Any, levels: Any, facts: TableFacts) -> Schema:

@@ -9,10 +9,11 @@ import numpy as np
 
 from dpstats.mechanisms.functional import plan_objective
 from dpstats.mechanisms.options import LOGIT_MECHANISMS, Functional, as_mechanism
-from dpstats.models.call import check_infeasible, noise_source, public_schema, refuse_if_hopeless
+from dpstats.models.call import check_infeasible, public_schema, refuse_if_hopeless
 from dpstats.models.objective import released_objective
 from dpstats.privacy.notions import budget_of
 from dpstats.records.source import as_source
+from dpstats.release.noise import noise_source
 from dpstats.results.logit import DPTaylorLogitResults
 from dpstats.specification.design import build_design
 from dpstats.specification.objectives import TAYLOR_LOGISTIC
@@ -83,7 +84,7 @@ def dp_logit(
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LOGIT_MECHANISMS)
-    noise = noise_source(rng, budget)
+    noise = noise_source(rng, private=budget.is_private)
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary=True)

@@ -26,12 +26,12 @@ from dpstats.mechanisms.options import (
 )
 from dpstats.mechanisms.robust import release_scores, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
-from dpstats.models.call import check_infeasible, noise_source, public_schema, refuse_if_hopeless
+from dpstats.models.call import check_infeasible, public_schema, refuse_if_hopeless
 from dpstats.models.objective import released_objective
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.source import Source, as_source
-from dpstats.release.noise import NoiseSource
+from dpstats.release.noise import NoiseSource, noise_source
 from dpstats.results.fitted import RobustScale
 from dpstats.results.point import PointResults
 from dpstats.results.release import PROJECTION, MomentRelease
@@ -127,7 +127,7 @@ def dp_ols(
         return _fit_moments(call, robust)
     if robust is not None:
         raise OptionError(f"cov_type={robust.name!r} needs mechanism='ssp', not {type(options).__name__}")
-    noise = noise_source(rng, budget)
+    noise = noise_source(rng, private=budget.is_private)
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts)
@@ -252,7 +252,7 @@ def _prepare(
     rng: Any,
     robust: HC0 | None,
 ) -> _Call:
-    noise = noise_source(rng, budget)
+    noise = noise_source(rng, private=budget.is_private)
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts)

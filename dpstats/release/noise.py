@@ -20,12 +20,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.errors import OptionError, shown
 from dpstats.release.knorm import draw_max_norm, geometric_from, simulate_max_norm
 
 TRANSFER_VARIANCE = 9.0
 MIN_GAUSSIAN_SCALE = 64.0
 ROUNDING = 1 + 1e-9
 
+Generator = np.random.Generator
 Law = Literal["laplace", "gaussian", "max_norm"]
 AddNoise = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
@@ -148,3 +150,25 @@ class NoNoise:
     def prepare(self, law: Law, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Return the identity."""
         return lambda values: values
+
+
+def noise_source(rng: Any, *, private: bool) -> NoiseSource:
+    """Return real noise, simulated noise, or none for an infinite budget.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator or None
+        None draws real noise.
+    private : bool
+        False for an infinite budget.
+
+    Raises
+    ------
+    OptionError
+        If `rng` is not a numpy Generator.
+    """
+    if rng is not None and not isinstance(rng, Generator):
+        raise OptionError(f"rng must be a numpy Generator, as in numpy.random.default_rng(1), not {shown(rng)}")
+    if not private:
+        return NoNoise()
+    return RealNoise() if rng is None else SimulatedNoise(rng)

@@ -90,6 +90,11 @@ class Features:
         coded = RowMap(self.coding, with_response=False).code(columns, n_rows).columns
         return np.asarray(coded @ self.combine[:-1, :-1].T)
 
+    def raw_coefficients(self, solution: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the model columns' coefficients in raw units from those of the features on the coded response."""
+        centred = solution + self.mid / self.half * self.constant
+        return np.asarray(self.half * np.linalg.solve(self.view.contrast.T, centred), dtype=np.float64)
+
 
 def build_features(view: ModelView, coding: Coding, scaling: Scaling, *, binary: bool = False) -> Features:
     """Place the columns of a model on a common box.
