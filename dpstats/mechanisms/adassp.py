@@ -26,6 +26,7 @@ from dpstats.mechanisms.lattice import choose_bits
 from dpstats.mechanisms.options import AdaSSP
 from dpstats.privacy.notions import Budget, stage_strength
 from dpstats.records.features import smallest_eigenvalue, sum_products
+from dpstats.records.moments import MomentSums
 from dpstats.records.source import Source
 from dpstats.release.noise import TRANSFER_VARIANCE, NoiseSource, gaussian_scale
 from dpstats.release.release import NoisePlan, release_integers
@@ -192,19 +193,27 @@ def fit_adassp(plan: AdaptivePlan, source: Source, noise: NoiseSource) -> Adapti
     lambda = max(0, sqrt(d log(2 d^2 / .05)) t - max(0, smallest - 1.645 s)), t the noise sd of an off-diagonal entry
     (that of a diagonal one over sqrt 2), s that of the smallest eigenvalue; beta = (X'X + lambda I)^-1 X'y, all noisy.
     """
-    atoms, bits, features = plan.atoms, plan.bits, plan.features
 
     def statistic() -> NDArray[np.int64]:
-        products = sum_products(source, features, bits).products
-        smallest = smallest_eigenvalue(products[:-1, :-1])
-        return np.append(np.int64(smallest), products[atoms.left, atoms.right])
+        return released_sums(plan, sum_products(source, plan.features, plan.bits))
 
-    released = release_integers(statistic, plan.noise, noise) / 4.0**bits
-    box = features.lattice_box(bits)
-    smallest = released[0] / box**2
-    values = released[1:] / _units(atoms, box)
+    return solve(plan, release_integers(statistic, plan.noise, noise))
+
+
+def released_sums(plan: AdaptivePlan, sums: MomentSums) -> NDArray[np.int64]:
+    """Return the exact integers that get noise, in the zone of the sums, shape (1 + K,)."""
+    smallest = smallest_eigenvalue(sums.products[:-1, :-1])
+    return np.append(np.int64(smallest), sums.products[plan.atoms.left, plan.atoms.right])
+
+
+def solve(plan: AdaptivePlan, released: NDArray[np.int64]) -> AdaptiveFit:
+    """Choose the ridge and return the coefficients from released integers."""
+    atoms, features = plan.atoms, plan.features
+    d, box = features.n_features, features.lattice_box(plan.bits)
+    numbers = released / 4.0**plan.bits
+    smallest = numbers[0] / box**2
+    values = numbers[1:] / _units(atoms, box)
     matrix = np.where(atoms.index != STRUCTURAL_ZERO, values[atoms.index], 0.0)
-    d = features.n_features
     spectral = math.sqrt(d * math.log(2 * d**2 / FAILURE)) * plan.deviations[1] / math.sqrt(2)
     ridge = max(0.0, spectral - max(0.0, smallest - NORMAL_95 * plan.deviations[0]))
     solution = np.linalg.lstsq(matrix[:-1, :-1] + ridge * np.eye(d), matrix[:-1, -1], rcond=None)[0]

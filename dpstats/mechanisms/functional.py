@@ -26,6 +26,7 @@ from dpstats.mechanisms.lattice import choose_bits
 from dpstats.mechanisms.options import DiffLR, Functional
 from dpstats.privacy.notions import Budget
 from dpstats.records.features import sum_products
+from dpstats.records.moments import MomentSums
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource, laplace_scale
 from dpstats.release.release import NoisePlan, release_integers, release_until
@@ -224,22 +225,29 @@ def release_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource) -
     density of an outcome and the probability of acceptance change by a factor of at most exp(epsilon / 2), so the
     accepted outcome is epsilon-private.
     """
-    pairs, units = plan.pairs, plan.pairs.units(plan.features.lattice_box(plan.bits))
-
-    def unpack(released: NDArray[np.int64]) -> NDArray[np.float64]:
-        return pairs.average(released.astype(np.float64)) / 4.0**plan.bits / units
-
-    def bounded(released: NDArray[np.int64]) -> bool:
-        d = plan.features.n_features
-        matrix = unpack(released)[pairs.atoms.index[:d, :d]]
-        return bool(np.linalg.eigvalsh(matrix)[0] > 0)
 
     def statistic() -> NDArray[np.int64]:
-        sums = sum_products(source, plan.features, plan.bits)
-        return pairs.select(sums.products, sums.n_complete << (2 * plan.bits))
+        return released_sums(plan, sum_products(source, plan.features, plan.bits))
 
     if plan.options.bounded == "repeat":
-        released = release_until(statistic, plan.noise, noise, bounded)
+        released = release_until(statistic, plan.noise, noise, lambda sums: _is_bounded(noisy_moments(plan, sums)))
     else:
         released = release_integers(statistic, plan.noise, noise)
-    return NoisyMoments(unpack(released), plan.variances, plan.law, pairs.atoms.index, pairs.atoms.count)
+    return noisy_moments(plan, released)
+
+
+def released_sums(plan: ObjectivePlan, sums: MomentSums) -> NDArray[np.int64]:
+    """Return the exact integers that get noise, in the zone of the sums, shape (R,)."""
+    return plan.pairs.select(sums.products, sums.n_complete << (2 * plan.bits))
+
+
+def noisy_moments(plan: ObjectivePlan, released: NDArray[np.int64]) -> NoisyMoments:
+    """Return released integers as moments of features in [-1, 1]."""
+    pairs = plan.pairs
+    units = pairs.units(plan.features.lattice_box(plan.bits)) * 4.0**plan.bits
+    values = pairs.average(released.astype(np.float64)) / units
+    return NoisyMoments(values, plan.variances, plan.law, pairs.atoms.index, pairs.atoms.count)
+
+
+def _is_bounded(moments: NoisyMoments) -> bool:
+    return bool(np.linalg.eigvalsh(moments.matrix[:-1, :-1])[0] > 0)

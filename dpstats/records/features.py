@@ -35,9 +35,10 @@ def feature_rows(partition: Partition, features: Features, bits: int) -> tuple[N
     coded = RowMap(features.coding).code(partition.columns, partition.n_rows)
     radii = features.lattice_radii(bits)
     rows = np.empty((partition.n_rows, len(radii)), order="F")
-    for j, (weights, radius) in enumerate(zip(features.combine, radii, strict=True)):
-        whole = np.rint(combine_columns(coded.columns, weights) * radius)
-        rows[:, j] = np.fmax(np.fmin(whole, radius), -radius)
+    for weights, radius, column in zip(features.combine, radii, rows.T, strict=True):
+        combine_columns(coded.columns, weights * radius, out=column)
+        np.fmax(np.fmin(column, radius, out=column), -radius, out=column)
+    np.rint(rows, out=rows)
     rows[~coded.complete] = 0.0
     return rows, int(coded.complete.sum())
 

@@ -61,10 +61,16 @@ def guard_vectors(rows: NDArray[np.float64], blocks: Sequence[Block], bits: int,
         start += block.n_columns
 
 
-def combine_columns(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def combine_columns(
+    rows: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """Return rows @ weights by a loop over columns in fixed order, so that a row's value does not depend on others."""
-    total = np.zeros(len(rows))
-    for weight, column in zip(weights, rows.T, strict=False):
-        if weight != 0.0:
-            total += weight * column
+    total = np.empty(len(rows)) if out is None else out
+    used = np.flatnonzero(weights)
+    if not len(used):
+        total[:] = 0.0
+        return total
+    np.multiply(rows[:, used[0]], weights[used[0]], out=total)
+    for j in used[1:]:
+        total += weights[j] * rows[:, j]
     return total

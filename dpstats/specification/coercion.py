@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpstats.specification.schema import Continuous, Schema
+from dpstats.specification.schema import Binary, Continuous, Schema
 
 _MASKED = (
     *(pd.Int8Dtype, pd.Int16Dtype, pd.Int32Dtype, pd.Int64Dtype),
@@ -133,7 +133,8 @@ def _number_codes(numbers: NDArray[np.float64], dtype: Any, known: Mapping[Hasha
     codes = np.full(len(numbers), -1, dtype=np.int64)
     for level, code in known.items():
         if isinstance(level, int | float):
-            codes[numbers == (float(own.type(level)) if own.kind == "f" else float(level))] = code
+            found = numbers == (float(own.type(level)) if own.kind == "f" else float(level))
+            codes += found * np.int64(code + 1)
     return codes
 
 
@@ -173,12 +174,22 @@ def coerce(
         column = schema[name]
         if isinstance(column, Continuous):
             numbers = to_numbers(raw)
-            known = ~np.isnan(numbers)
+            if not _always_known(raw):
+                complete &= ~np.isnan(numbers)
             filled = np.fmax(numbers, column.lower)  # fmax and fmin ignore nan, which becomes the lower bound
             values[name] = np.fmin(filled, column.upper, out=filled)
+        elif isinstance(column, Binary) and kind_of(raw.dtype) in {"number", "bool"}:
+            numbers = raw if _always_known(raw) else to_numbers(raw)
+            ones = np.equal(numbers, 1)
+            complete &= np.logical_or(ones, np.equal(numbers, 0))
+            values[name] = ones.view(np.int8)
         else:
             codes = to_codes(raw, column.levels)
-            known = codes >= 0
-            values[name] = np.where(known, codes, 0)
-        complete &= known
+            complete &= codes >= 0
+            values[name] = np.maximum(codes, 0, out=codes)
     return values, complete
+
+
+def _always_known(values: Any) -> bool:
+    """Tell from the dtype alone whether no cell can be missing."""
+    return isinstance(values, np.ndarray) and values.dtype.kind in "biu"

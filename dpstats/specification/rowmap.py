@@ -127,7 +127,7 @@ def _row_norms(rows: NDArray[np.float64], noise: NoiseKind) -> NDArray[np.float6
 def _code_scalar(raw: NDArray[np.generic], symbol: ScalarSymbol | None) -> NDArray[np.float64]:
     """Map clipped raw values to [-1, 1]."""
     if symbol is None or symbol.sign:
-        return np.where(raw.astype(np.float64) > 0.5, 1.0, -1.0)
+        return np.asarray((raw > 0.5) * 2.0 - 1.0)  # type: ignore[operator]
     coded = np.subtract(raw, symbol.mid, dtype=np.float64)
     coded /= symbol.half
     return np.asarray(np.clip(coded, -1.0, 1.0, out=coded))
