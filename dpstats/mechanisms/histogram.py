@@ -123,7 +123,7 @@ def dpme(
 
     noisy = release_integers(statistic, NoisePlan("laplace", scales, np.full(len(scales), MOVED)), noise)
     cells = np.flatnonzero(noisy > 0)
-    params = _regress(call, WeightedCells(cells, noisy[cells].astype(np.float64)), family)
+    params = regress(call.features, call.grid, WeightedCells(cells, noisy[cells].astype(np.float64)), family)
     return call.wrap(params, Budget(epsilon=MOVED / float(scales[0])), noise.label)
 
 
@@ -177,13 +177,17 @@ def fp(
     call = _prepare(formula, data, epsilon, schema, family, exponent)
     kept = call.n_rows if size is None else size
     scale = MOVED / epsilon
-    alpha = math.exp(-1 / scale)
-    if threshold is None:
-        threshold = max(1, math.ceil(scale * math.log(max(call.grid.n_cells / ((1 + alpha) * kept), 1.0))))
+    threshold = default_threshold(call.grid.n_cells, scale, kept) if threshold is None else threshold
     sample = filter_and_sample(
         lambda: count_cells(call.source, call.grid), call.grid.n_cells, scale, threshold, kept, SimulatedNoise(rng)
     )
-    return call.wrap(_regress(call, sample, family), Budget(epsilon=epsilon), "simulated")
+    return call.wrap(regress(call.features, call.grid, sample, family), Budget(epsilon=epsilon), "simulated")
+
+
+def default_threshold(n_cells: int, scale: float, size: int) -> int:
+    """Return the threshold at which about `size` empty cells pass the filter of `fp`."""
+    alpha = math.exp(-1 / scale)
+    return max(1, math.ceil(scale * math.log(max(n_cells / ((1 + alpha) * size), 1.0))))
 
 
 def truncated(formula: str, data: Any, *, schema: Schema) -> BaselineFit:
@@ -249,27 +253,43 @@ def _prepare(formula: str, data: Any, epsilon: float, schema: Schema, family: Fa
     return _Call(design, features, grid, source, facts.n_rows, epsilon)
 
 
-def _regress(call: _Call, sample: WeightedCells, family: Family) -> NDArray[np.float64]:
-    """Regress on a weighted row at the centre of each cell."""
-    features = call.features
+def regress(features: Features, grid: CellGrid, sample: WeightedCells, family: Family) -> NDArray[np.float64]:
+    """Regress on a weighted row at the centre of each cell.
+
+    Parameters
+    ----------
+    features : Features
+        The model's columns.
+    grid : CellGrid
+        The cells.
+    sample : WeightedCells
+        Released cells with their weights.
+    family : {"linear", "logistic"}
+        Least squares, or a logit.
+
+    Returns
+    -------
+    ndarray
+        Coefficients in raw units, shape (q,).
+    """
     starts = range(0, len(sample.cells), CHUNK)
     chunks = ((sample.cells[s : s + CHUNK], sample.weights[s : s + CHUNK]) for s in starts)
     d = features.n_features
     if family == "linear":
         total = np.zeros((d + 1, d + 1))
         for cells, weights in chunks:
-            rows = _synthetic(call, cells)
+            rows = _centres(features, grid, cells)
             total += rows.T @ (weights[:, None] * rows)
         solution = np.linalg.lstsq(total[:d, :d], total[:d, d], rcond=None)[0]
         return features.raw_coefficients(np.asarray(solution))
-    rows = np.concatenate([np.empty((0, d + 1)), *(_synthetic(call, cells) for cells, _ in chunks)])
+    rows = np.concatenate([np.empty((0, d + 1)), *(_centres(features, grid, cells) for cells, _ in chunks)])
     return features.raw_coefficients(_weighted_logit(rows, sample.weights) / features.half)
 
 
-def _synthetic(call: _Call, cells: NDArray[np.int64]) -> NDArray[np.float64]:
+def _centres(features: Features, grid: CellGrid, cells: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return features and coded outcome of rows at the centres of cells, shape (n, d + 1)."""
-    coded = RowMap(call.features.coding).code(call.grid.rows(cells), len(cells))
-    return np.asarray(coded.columns @ call.features.combine.T)
+    coded = RowMap(features.coding).code(grid.rows(cells), len(cells))
+    return np.asarray(coded.columns @ features.combine.T)
 
 
 def _weighted_logit(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
