@@ -19,6 +19,7 @@ from dpstats.inference.diagnostics import USABLE_SIGNAL
 from dpstats.inference.estimates import ModelSpace, fit_least_squares
 from dpstats.inference.moment_test import Contrast, contrasts
 from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.monte_carlo import share_bounded
 from dpstats.privacy.notions import Budget
 from dpstats.specification.atoms import Atoms
 from dpstats.specification.coercion import array_of
@@ -27,6 +28,7 @@ from dpstats.specification.view import ModelView
 
 UNIFORM_SD = 1 / math.sqrt(3)
 LEAST_SIGNAL = 1 / 1.5
+LEAST_ACCEPTED = 0.5
 
 
 class PlannedMoments(Protocol):
@@ -167,6 +169,33 @@ def require_feasible(plan: PlannedMoments, n_rows: int, usable: Usable | None = 
         f"Bounded 95 % intervals need about {round_up(n_rows * factor):,} rows, or {_larger(plan.budget, factor)}, or "
         "fewer columns or tighter bounds. Nothing was spent; infeasible='fit' goes on anyway"
     )
+
+
+def require_acceptance(plan: PlannedMoments, n_rows: int) -> None:
+    """Refuse to draw noise until X'X is positive definite where that would take long on the reference table.
+
+    Parameters
+    ----------
+    plan : PlannedMoments
+        The planned release, of Laplace noise.
+    n_rows : int
+        Public length of the table.
+
+    Raises
+    ------
+    InfeasibleError
+        If fewer than half of the draws would be accepted.
+    """
+    if not plan.budget.is_private:
+        return
+    accepted = share_bounded(reference_moments(plan, Reference(float(n_rows)), plan.space))
+    if accepted < LEAST_ACCEPTED:
+        raise InfeasibleError(
+            f"bounded='repeat' would accept about {accepted:.0%} of the draws for {plan.view.design.formula!r} with "
+            f"{n_rows} rows and {plan.budget}, even if all columns were spread evenly over their bounds, and might not "
+            "end. Use bounded='regularize+trim', more rows or a larger epsilon. Nothing was spent; "
+            "infeasible='fit' goes on anyway"
+        )
 
 
 def signal_of_slopes(plan: PlannedMoments, found: list[Contrast]) -> float:

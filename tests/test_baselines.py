@@ -21,6 +21,8 @@ from dpstats.specification.schema import Binary, Categorical, Continuous, Schema
 
 SCHEMA = Schema({"x": Continuous(0, 10), "g": Categorical(["a", "b", "c"]), "y": Continuous(-5, 5)})
 
+SEEDED = np.random.default_rng(0)
+
 
 def table(n=2_000, seed=0):
     rng = np.random.default_rng(seed)
@@ -153,6 +155,28 @@ def test_empty_cells_are_never_listed():
         dpme(formula, data, 0.5, schema=schema, exponent=0.6, rng=rng)
 
 
+def test_a_table_with_more_cells_than_numbers_is_refused():
+    schema = Schema({f"x{j}": Continuous(0, 1) for j in range(40)} | {"y": Continuous(0, 1)})
+    data = {name: np.zeros(50) for name in schema.columns}
+    formula = "y ~ " + " + ".join(f"x{j}" for j in range(40))
+    with pytest.raises(dps.OptionError, match="too many to be numbered"):
+        fp(formula, data, 1.0, schema=schema, exponent=0.9, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("fit", [dpme, fp])
+def test_an_infinite_budget_is_not_private(fit):
+    found = fit("y ~ x", table(), math.inf, schema=SCHEMA, rng=np.random.default_rng(0))
+    assert not found.privacy.is_private
+    again = fit("y ~ x", table(), 1e9, schema=SCHEMA, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(found.params, again.params)
+
+
+def test_an_outcome_made_of_numbers_keeps_its_bins():
+    data = table(4_000)
+    low, high = (dpme(f"I(y > {c}) ~ x", data, 1e6, schema=SCHEMA, family="logistic") for c in (-1, 2))
+    assert low.params["Intercept"] > high.params["Intercept"] + 1
+
+
 def test_truncated_is_the_functional_mechanism_without_noise(adult):
     formula = "income ~ age + education_num + C(sex)"
     fit = dps.dp_logit(formula, adult.data, math.inf, schema=adult.schema)
@@ -166,6 +190,13 @@ def test_truncated_is_the_functional_mechanism_without_noise(adult):
         (lambda data: dpme("y ~ x", data, 1.0, schema=SCHEMA, family="poisson"), "family must be"),
         (lambda data: dpme("y ~ x", data, -1.0, schema=SCHEMA), "epsilon must be above 0"),
         (lambda data: truncated("y ~ x", data, schema=SCHEMA), "between 0 and 1"),
+        (lambda data: dpme("y ~ x", data, 1.0, schema={"x": (0, 1)}), "schema must be a dpstats.Schema"),
+        (lambda data: dpme("y ~ x", data, 1.0, schema=SCHEMA, exponent=math.nan), "exponent must lie"),
+        (lambda data: fp("y ~ x", data, 1.0, schema=SCHEMA, rng=np.random.default_rng(0), size=0), "size must be"),
+        (
+            lambda data: fp("y ~ x", data, 1.0, schema=SCHEMA, rng=np.random.default_rng(0), threshold=0),
+            "threshold must",
+        ),
     ],
 )
 def test_bad_arguments_are_refused(call, message):

@@ -178,7 +178,9 @@ def adult():
     return dps.datasets.load_adult()
 
 
+NEARLY_CENTRED = "hours_per_week ~ I((age - 17)**2) + age"
 FORMULAS = [
+    NEARLY_CENTRED,
     "hours_per_week ~ age + education_num + C(sex)",
     "hours_per_week ~ age * C(sex) + C(race)",
     "hours_per_week ~ 0 + age + education_num",
@@ -369,6 +371,67 @@ def test_order_and_partition_of_the_rows_do_not_matter(adult):
         assert again.n_complete == whole.n_complete
 
 
+@pytest.mark.parametrize(
+    ("term", "low", "high"),
+    [
+        ("I((x - 2005)**2)", 0, 225),
+        ("I(z - 40):I(x - 2005)", -750, 750),
+        ("I((z - 40)**2)", 0, 2500),
+        ("x:z", 0, 181_800),
+        ("C(g)[T.b]:z", 0, 90),
+        ("np.log(z + 1)", 0, math.log(91)),
+    ],
+)
+def test_a_column_fills_its_box(term, low, high):
+    """Beside lower powers, whose raw polynomials would give bounds hundreds of times too wide."""
+    names = {"x": Continuous(1990, 2020), "z": Continuous(0, 90), "g": dps.Categorical(["a", "b"])}
+    schema = Schema({**names, "y": Continuous(0, 1)})
+    data = {"x": np.full(9, 2000.0), "z": np.zeros(9), "g": np.array(["a"] * 9, dtype=object), "y": np.zeros(9)}
+    formula = "y ~ x + z + C(g) + " + term.replace("C(g)[T.b]", "C(g)")
+    design = build_design(formula, schema, as_source(data).facts)
+    plan = plan_objective(design, LEAST_SQUARES, dps.Functional(), Budget(1.0), 9)
+    place = [k for k, name in enumerate(design.exog_names) if name.replace(" ", "") == term.replace(" ", "")]
+    place = place or [len(design.exog_names) - 1]
+    contrast = plan.view.contrast[place[0]]
+    half, middle = contrast[place[0]], contrast[plan.features.intercept]
+    assert middle - half == pytest.approx(low, abs=2e-3 * (high - low))
+    assert middle + half == pytest.approx(high, abs=2e-3 * (high - low))
+
+
+def test_a_quadratic_term_is_not_drowned_by_its_bounds():
+    rng = np.random.default_rng(1)
+    n = 50_000
+    year = rng.uniform(1990, 2020, n)
+    y = 0.6 * ((year - 2005) / 15) ** 2 + rng.normal(0, 0.1, n)
+    fit = dps.dp_ols(
+        "y ~ year + I((year - 2005)**2)",
+        {"year": year, "y": y},
+        1.0,
+        bounds={"year": (1990, 2020), "y": (-1, 2)},
+        mechanism="functional",
+        rng=rng,
+    )
+    assert fit.params.iloc[2] * 225 == pytest.approx(0.6, abs=0.05)
+
+
+def test_a_logit_of_fractions_has_the_standard_errors_of_least_squares():
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, 4_000)
+    data = {"x": x, "y": 0.5 + 0.2 * x + rng.uniform(-0.05, 0.05, 4_000)}
+    fit = dps.dp_logit("y ~ x", data, math.inf, bounds={"x": (-1, 1), "y": (0, 1)})
+    reference = smf.ols("I(4 * (y - 0.5)) ~ x", pd.DataFrame(data)).fit()
+    np.testing.assert_allclose(fit.bse, reference.bse, rtol=2e-3)
+
+
+@pytest.mark.parametrize("epsilon", [1e-170, 5e-324])
+def test_an_absurd_budget_is_refused_in_words(epsilon):
+    for options in (dps.Functional(), dps.Functional(sensitivity="paper"), dps.DiffLR()):
+        for intercept in (True, False):
+            with pytest.raises(dps.BudgetError, match="so small"):
+                plan_with(options, epsilon=epsilon, intercept=intercept)
+            assert plan_with(options, epsilon=1e300, intercept=intercept).cost.epsilon <= 1e300
+
+
 # -- bounded objectives ----------------------------------------------------------------------------------------------
 
 
@@ -390,6 +453,24 @@ def test_repeating_returns_a_bounded_objective_and_spends_what_was_asked():
         rejected += np.linalg.eigvalsh(plain)[0] <= 0
     assert rejected < 200  # the noise is large enough for a rejection to be an everyday event in the loop above
     assert plan.cost.epsilon == pytest.approx(1.0, rel=1e-6)
+
+
+def test_repeating_is_refused_where_it_would_not_end():
+    names = [f"x{j}" for j in range(12)]
+    schema = Schema({**{name: Continuous(-1, 1) for name in names}, "y": Continuous(-1, 1)})
+    rng = np.random.default_rng(0)
+    data = {name: rng.uniform(-1, 1, 5_000) for name in schema.columns}
+    repeat = dps.Functional(bounded="repeat")
+    with pytest.raises(dps.InfeasibleError, match="would accept about"):
+        dps.dp_ols(f"y ~ {' + '.join(names)}", data, 1.0, schema=schema, mechanism=repeat)
+
+
+def test_without_noise_repeating_ends_for_collinear_columns():
+    x = np.linspace(-1, 1, 50)
+    bounds = {"x": (-1, 1), "z": (-1, 1), "y": (-1, 1)}
+    repeat = dps.Functional(bounded="repeat")
+    fit = dps.dp_ols("y ~ x + z", {"x": x, "z": x, "y": x / 2}, math.inf, bounds=bounds, mechanism=repeat)
+    assert len(fit.params) == 3
 
 
 def test_real_noise_has_the_stated_scales():
@@ -480,7 +561,7 @@ def test_intervals_of_the_taylor_logit_cover_its_own_minimiser_and_not_the_logit
 def test_the_summary_says_what_is_estimated(adult):
     formula = "hours_per_week ~ age + C(sex)"
     ridged = dps.dp_ols(formula, adult.data, 1.0, schema=adult.schema, mechanism="functional")
-    assert "shrunk towards 0 by a public ridge" in " ".join(str(ridged.summary()).split())
+    assert "by a public ridge of" in " ".join(str(ridged.summary()).split())
     plain = dps.dp_ols(formula, adult.data, 1.0, schema=adult.schema, mechanism=dps.Functional(bounded="trim"))
     assert "ridge" not in str(plain.summary())
     logit = dps.dp_logit("income ~ age", adult.data, 1.0, schema=adult.schema)
@@ -531,11 +612,12 @@ def test_trimmed_directions_have_no_bounded_interval():
         (lambda: dps.DiffLR(split="half"), "split must be"),
         (lambda: dps.DiffLR(share=0.2), "share must be a number from 0.5 to below 1"),
         (lambda: dps.DiffLR(signal=math.nan), "signal must be"),
+        (lambda: dps.dp_logit("y ~ x", {"x": np.zeros(3), "y": np.zeros(3)}), "give a privacy budget, as in epsilon=1"),
         (lambda: dps.AdaSSP(scaling="sphere"), "scaling must be 'box' or 'ball'"),
     ],
 )
 def test_options_are_checked(make, message):
-    with pytest.raises(dps.OptionError, match=message):
+    with pytest.raises((dps.OptionError, dps.BudgetError), match=message):
         make()
 
 

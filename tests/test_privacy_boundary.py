@@ -115,6 +115,73 @@ def test_planted_values_appear_in_nothing_that_a_fit_shows(formula, budget):
 
 
 @pytest.mark.parametrize(
+    ("mechanism", "budget"),
+    [
+        ("functional", {"epsilon": 1}),
+        (dps.Functional(bounded="trim", scaling="ball"), {"epsilon": 1}),
+        ("diff-lr", {"epsilon": 1}),
+        ("adassp", {"epsilon": 1, "delta": 1e-6}),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_planted_values_appear_in_nothing_that_other_mechanisms_show(formula, mechanism, budget):
+    frame, declared = planted()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = dps.dp_ols(formula, frame, **budget, **declared, mechanism=mechanism, infeasible="fit")
+        shown = [repr(fit), str(fit.summary()), fit.summary().as_html(), fit.summary().as_latex(), str(fit.params)]
+        shown += [repr(part) for part in vars(fit).values()]
+        if mechanism != "adassp":
+            shown += [str(fit.conf_int()), repr(fit.t_test("Intercept = 0")), repr(fit.wald_test("Intercept = 0"))]
+    assert not caught
+    assert not any(leaks(text) for text in shown)
+    pickled = pickle.dumps(fit)
+    assert SENTINEL_TEXT.encode() not in pickled
+    assert np.float64(SENTINEL).tobytes() not in pickled
+    assert len(pickled) < 50_000
+
+
+def test_planted_values_appear_in_nothing_that_a_logit_shows():
+    frame, declared = planted()
+    fit = dps.dp_logit("g ~ x", frame, 1.0, **declared)
+    shown = [repr(fit), str(fit.summary()), str(fit.conf_int()), *(repr(part) for part in vars(fit).values())]
+    assert not any(leaks(text) for text in shown)
+    assert np.float64(SENTINEL).tobytes() not in pickle.dumps(fit)
+
+
+HOPELESS = {"x": np.nan, "y": np.inf, "g": None}
+"""A table in which nothing can be read: every call on it must end as it does on a table of plain rows."""
+
+
+@pytest.mark.parametrize(
+    "mechanism", ["ssp", "functional", "diff-lr", "adassp", dps.Functional(bounded="trim")], ids=repr
+)
+@pytest.mark.parametrize("rows", ["plain", "unreadable", "constant"])
+def test_every_mechanism_ends_alike_whatever_the_rows_are(mechanism, rows):
+    n = 2_000
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.uniform(0, 100, n), "g": rng.choice(["a", "b"], n), "y": rng.uniform(0, 10, n)})
+    frame = frame.astype({"g": object})
+    if rows == "unreadable":
+        for name, cell in HOPELESS.items():
+            frame[name] = pd.Series([cell] * n, dtype=frame[name].dtype)
+    elif rows == "constant":
+        frame[["x", "y"]] = 50.0, 5.0
+    declared = {"bounds": {"x": (0, 100), "y": (0, 10)}, "levels": {"g": ["a", "b"]}}
+    budget = {"epsilon": 5.0, "delta": 1e-6} if mechanism in ("adassp", "ssp") else {"epsilon": 5.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = dps.dp_ols("y ~ x + C(g)", frame, **budget, **declared, mechanism=mechanism)
+        assert np.isfinite(fit.params).all()
+        assert list(fit.params.index) == ["Intercept", "C(g)[T.b]", "x"]
+        fit.summary()
+        if mechanism != "adassp":
+            assert not fit.conf_int().isna().any().any()
+            assert np.isfinite(fit.bse).all()
+
+
+@pytest.mark.parametrize(
     ("formula", "change"),
     [
         ("y ~ hidden", {}),

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import dpstats as dps
+from dpstats.specification.coercion import to_codes
 from dpstats.specification.schema import TableFacts, complete_schema
 
 INF, NAN = math.inf, math.nan
@@ -518,3 +519,15 @@ def test_a_shipped_schema_declares_every_column_of_its_table(load):
             assert data[name].dtype.kind in "if"
         else:
             assert set(data[name].dropna()) <= set(column.levels)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "levels"), [(np.float16, [0, 2048, 2049, 2050]), (np.float32, [0, 16_777_216, 16_777_217])]
+)
+def test_levels_that_collide_in_a_narrow_dtype_stay_in_range(dtype, levels):
+    codes = to_codes(np.array([*levels, 7], dtype=dtype), levels)
+    assert codes.max() < len(levels)
+    assert codes[0] == 0
+    assert codes[-1] == -1
+    found = np.array(levels, dtype=dtype)[codes[:-1]]
+    np.testing.assert_array_equal(found, np.array(levels, dtype=dtype))

@@ -42,3 +42,18 @@ def simulate_forms(
     values, vectors = np.linalg.eigh(sampling)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.asarray((noise * scale) @ forms[:, used].T + rng.normal(size=(DRAWS, len(sampling))) @ root.T)
+
+
+def share_bounded(moments: NoisyMoments) -> float:
+    """Return the share of noise draws under which X'X with noise is positive definite, from 400 draws.
+
+    Parameters
+    ----------
+    moments : NoisyMoments
+        Moments without noise, with the variances of the noise.
+    """
+    rng = np.random.default_rng(SEED)
+    scale = np.sqrt(moments.variances)
+    noise = rng.laplace(size=(400, len(scale))) / np.sqrt(2) * scale
+    values = (moments.values + noise)[:, moments.index[:-1, :-1]]
+    return float((np.linalg.eigvalsh(values)[:, 0] > 0).mean())

@@ -17,8 +17,8 @@ LEAST_RATIO = 0.2
 """Smallest epsilon_1 / epsilon_2 of the published composition, so that y'y keeps its place in the budget."""
 
 
-def split_scales(options: DiffLR, d: int, size: float, epsilon: float, reserved: float) -> Scales:
-    """Return the scales of the sums of x_j x_k, y x_j and y^2.
+def split_scales(options: DiffLR, d: int, size: float, usable: float) -> Scales:
+    """Return the scales of the sums of x_j x_k, y x_j and y^2 for one draw at epsilon = 1.
 
     Parameters
     ----------
@@ -28,11 +28,9 @@ def split_scales(options: DiffLR, d: int, size: float, epsilon: float, reserved:
         Number of features.
     size : float
         P = d B.
-    epsilon : float
-        For one draw.
-    reserved : float
-        Share of epsilon for the number of complete rows; taken from all sums under the tight sensitivity, from y^2
-        under the published one, whose scales leave room for it.
+    usable : float
+        What is not reserved for the number of complete rows: of all sums under the tight sensitivity, of y^2 under the
+        published one, whose scales leave room.
 
     Notes
     -----
@@ -54,12 +52,12 @@ def split_scales(options: DiffLR, d: int, size: float, epsilon: float, reserved:
     elif options.sensitivity == "paper":
         split = (math.sqrt(2 * a) * first * options.signal / second) ** (2 / 3)
     else:
-        return scales_at_ratio(size, _best_ratio(size, k, a, options.signal), k, epsilon * (1 - reserved))
+        return scales_at_ratio(size, _best_ratio(size, k, a, options.signal), k, usable)
     split = max(split, LEAST_RATIO)
-    t1, t2 = first * (1 + split) / split / epsilon, second * (1 + split) / 2 / epsilon
+    t1, t2 = first * (1 + split) / split, second * (1 + split) / 2
     if options.sensitivity == "tight":
-        return scales_at_ratio(size, t1 / t2, k, epsilon * (1 - reserved))
-    return Scales(t1, t2, squares_scale(size, t1, t2, k, epsilon * (1 - reserved)))
+        return scales_at_ratio(size, t1 / t2, k, usable)
+    return Scales(t1, t2, squares_scale(size, t1, t2, k, usable))
 
 
 def _best_ratio(size: float, k: float, a: float, signal: float) -> float:

@@ -22,7 +22,7 @@ from dpstats.errors import BudgetError
 from dpstats.inference.estimates import ModelSpace, Ridge
 from dpstats.inference.moments import NoisyMoments
 from dpstats.mechanisms.diff_lr import split_scales
-from dpstats.mechanisms.lattice import choose_bits
+from dpstats.mechanisms.lattice import TINY, TOO_SMALL, choose_bits
 from dpstats.mechanisms.options import DiffLR, Functional
 from dpstats.privacy.notions import Budget
 from dpstats.records.features import sum_products
@@ -154,47 +154,53 @@ def plan_objective(
     coding = code_design(design, "laplace")
     features = build_features(full_view(coding), coding, options.scaling, binary=objective.binary)
     epsilon = budget.epsilon if budget.is_private and budget.epsilon else 1.0
+    if epsilon < TINY:
+        raise BudgetError(TOO_SMALL)
     per_draw = epsilon / 2 if options.bounded == "repeat" else epsilon
     k, size = factor(features.n_features, options.entries), features.size
-    reserved = 0.0 if features.has_intercept else COUNT_SHARE
-    scales = _choose_scales(features, objective, options, per_draw, reserved)
-    left = per_draw - joint_cost(size, scales, k)
-    count = math.inf if features.has_intercept else 1 / min(left, COUNT_SHARE * per_draw)
-    pairs = pairs_of(features.n_features, options.entries, features.intercept, squares=not objective.binary)
-    wanted = pairs.spread(scales.products, scales.cross, scales.squares, count)
+    squares = not (objective.binary and design.response.sign)
+    scales = _scales_at_one(features, objective, options, squares)
+    count = math.inf
+    if not features.has_intercept:
+        count = 1 / min(1 - joint_cost(size, scales, k), COUNT_SHARE)
+    pairs = pairs_of(features.n_features, options.entries, features.intercept, squares=squares)
+    wanted = pairs.spread(scales.products, scales.cross, scales.squares, count) / per_draw
     bits = choose_bits(n_rows, float(wanted.max()))
     whole = laplace_scale(wanted * 4.0**bits)
-    spent = joint_cost(size, scales, k) + 1 / count
-    variances = pairs.average_variances(2 * (whole / 4.0**bits) ** 2) / pairs.units(features.lattice_box(bits)) ** 2
+    spent = per_draw * (joint_cost(size, scales, k) + 1 / count)
+    variances = pairs.average_variances(2 * (whole / 4.0**bits) ** 2)
     return ObjectivePlan(
         features,
         objective,
         options,
         bits,
-        scales,
+        Scales(scales.products / per_draw, scales.cross / per_draw, scales.squares / per_draw),
         pairs,
         NoisePlan("laplace", whole, spent * wanted * 4.0**bits),
-        variances if budget.is_private else np.zeros_like(variances),
+        variances / pairs.units(features.lattice_box(bits)) ** 2 * budget.is_private,
         budget,
         _charge(budget, options, spent * float((wanted * 4.0**bits / whole).max())),
     )
 
 
-def _choose_scales(
-    features: Features, objective: QuadraticObjective, options: Functional | DiffLR, epsilon: float, reserved: float
+def _scales_at_one(
+    features: Features, objective: QuadraticObjective, options: Functional | DiffLR, squares: bool
 ) -> Scales:
-    """Choose the scales of one draw at epsilon, a share of which is reserved for the count."""
+    """Choose the scales of one draw at epsilon = 1; all costs are inversely proportional to the scales.
+
+    Without an intercept a share is left for the count: under the tight sensitivity by all sums, under a published one
+    by u^2 alone, because its other scales leave room.
+    """
     d, size = features.n_features, features.size
     k = factor(d, options.entries)
+    usable = 1.0 if features.has_intercept else 1 - COUNT_SHARE
     if isinstance(options, DiffLR):
-        return split_scales(options, d, size, epsilon, reserved)
+        return split_scales(options, d, size, usable)
     if options.sensitivity == "tight":
-        ratio = objective.linear / objective.quadratic
-        return scales_at_ratio(size, ratio, k, epsilon * (1 - reserved), squares=not objective.binary)
-    b = objective.published_sensitivity(d, constant=options.sensitivity == "paper") / epsilon
+        return scales_at_ratio(size, objective.linear / objective.quadratic, k, usable, squares=squares)
+    b = objective.published_sensitivity(d, constant=options.sensitivity == "paper")
     t1, t2 = b / objective.quadratic, b / objective.linear
-    t3 = math.inf if objective.binary else squares_scale(size, t1, t2, k, epsilon * (1 - reserved))
-    return Scales(t1, t2, t3)
+    return Scales(t1, t2, squares_scale(size, t1, t2, k, usable) if squares else math.inf)
 
 
 def _charge(budget: Budget, options: Functional | DiffLR, spent: float) -> Budget:

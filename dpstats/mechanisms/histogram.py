@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpstats.errors import OptionError, shown
+from dpstats.errors import OptionError, SchemaError, shown
+from dpstats.mechanisms.lattice import choose_bits
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.features import sum_products
@@ -37,6 +38,8 @@ Family = Literal["linear", "logistic"]
 Label = Literal["real", "simulated", "none"]
 MOST_CELLS = 10**8
 CHUNK = 500_000
+LEAST_SCALE = 1e-3
+"""A smaller scale of noise on whole numbers is no noise."""
 MOVED = 2.0
 """L1 change of a histogram when a row is replaced."""
 
@@ -108,12 +111,13 @@ def dpme(
     ['Intercept', 'age']
     """
     call = _prepare(formula, data, epsilon, schema, family, exponent)
-    noise = noise_source(rng, private=True)
+    del data
+    noise = noise_source(rng, private=math.isfinite(epsilon))
     if call.grid.n_cells > MOST_CELLS:
         raise OptionError(
             f"{formula!r} has {call.grid.n_cells:.1e} cells, too many for dpme; use fewer columns or another mechanism"
         )
-    scales = laplace_scale(np.full(call.grid.n_cells, MOVED / epsilon))
+    scales = laplace_scale(np.full(call.grid.n_cells, max(MOVED / epsilon, LEAST_SCALE)))
 
     def statistic() -> NDArray[np.int64]:
         found = count_cells(call.source, call.grid)
@@ -124,7 +128,8 @@ def dpme(
     noisy = release_integers(statistic, NoisePlan("laplace", scales, np.full(len(scales), MOVED)), noise)
     cells = np.flatnonzero(noisy > 0)
     params = regress(call.features, call.grid, WeightedCells(cells, noisy[cells].astype(np.float64)), family)
-    return call.wrap(params, Budget(epsilon=MOVED / float(scales[0])), noise.label)
+    spent = MOVED / float(scales[0]) if noise.label != "none" else epsilon
+    return call.wrap(params, Budget(epsilon=spent), noise.label)
 
 
 def fp(
@@ -175,11 +180,15 @@ def fp(
     if not isinstance(rng, Generator):
         raise OptionError(f"fp is for studies: pass rng=numpy.random.default_rng(1), not {shown(rng)}")
     call = _prepare(formula, data, epsilon, schema, family, exponent)
-    kept = call.n_rows if size is None else size
-    scale = MOVED / epsilon
-    threshold = default_threshold(call.grid.n_cells, scale, kept) if threshold is None else threshold
+    del data
+    if call.grid.n_cells >= 2**62:
+        raise OptionError(f"{formula!r} has {call.grid.n_cells:.1e} cells, too many to be numbered; use fewer columns")
+    kept = call.n_rows if size is None else _whole("size", size)
+    scale = max(MOVED / epsilon, LEAST_SCALE)
+    default = default_threshold(call.grid.n_cells, scale, kept)
+    least = default if threshold is None else _whole("threshold", threshold)
     sample = filter_and_sample(
-        lambda: count_cells(call.source, call.grid), call.grid.n_cells, scale, threshold, kept, SimulatedNoise(rng)
+        lambda: count_cells(call.source, call.grid), call.grid.n_cells, scale, least, kept, SimulatedNoise(rng)
     )
     return call.wrap(regress(call.features, call.grid, sample, family), Budget(epsilon=epsilon), "simulated")
 
@@ -212,7 +221,8 @@ def truncated(formula: str, data: Any, *, schema: Schema) -> BaselineFit:
     ['Intercept', 'age']
     """
     call = _prepare(formula, data, math.inf, schema, "logistic", None)
-    bits = 20
+    del data
+    bits = choose_bits(call.n_rows, 1.0)
     products = sum_products(call.source, call.features, bits).products / 4.0**bits
     solution = np.linalg.lstsq(products[:-1, :-1], products[:-1, -1], rcond=None)[0]
     params = call.named(call.features.raw_coefficients(np.asarray(solution)))
@@ -242,15 +252,27 @@ def _prepare(formula: str, data: Any, epsilon: float, schema: Schema, family: Fa
     budget_of(epsilon, None, None)
     if family not in ("linear", "logistic"):
         raise OptionError(f"family must be 'linear' or 'logistic', not {shown(family)}")
+    if not isinstance(schema, Schema):
+        raise SchemaError(f"schema must be a dpstats.Schema, not {type(schema).__name__}")
+    if exponent is not None and not (isinstance(exponent, int | float) and 0 < exponent <= 1):
+        raise OptionError(f"exponent must lie in (0, 1], not {shown(exponent)}")
     source = as_source(data)
+    del data  # a traceback that shows local variables shows no record
     facts = source.facts
     binary = family == "logistic"
     design = build_design(formula, complete_schema(schema, facts), facts, binary=binary)
     coding = code_design(design, "laplace")
     features = build_features(full_view(coding), coding, "box", binary=binary)
-    outcome = design.response.symbol.variables[0] if binary else None
+    symbol = design.response.symbol
+    outcome = symbol.text if binary and symbol.form == "column" else None
     grid = cell_grid(design.schema, design.variables, facts.n_rows, exponent, outcome)
     return _Call(design, features, grid, source, facts.n_rows, epsilon)
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(f"{name} must be a whole number of at least 1, not {shown(value)}")
+    return value
 
 
 def regress(features: Features, grid: CellGrid, sample: WeightedCells, family: Family) -> NDArray[np.float64]:

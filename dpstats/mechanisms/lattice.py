@@ -8,6 +8,8 @@ from dpstats.errors import BudgetError
 
 MAX_BITS = 20
 MIN_BITS = 8
+TINY = 1e-100
+"""A smaller budget is refused before it overflows anything."""
 TOO_SMALL = "the budget is so small that the noise would drown every digit; give a larger epsilon or rho"
 
 

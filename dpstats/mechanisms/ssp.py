@@ -19,7 +19,7 @@ from dpstats.errors import BudgetError
 from dpstats.inference.estimates import ModelSpace, model_space
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.reconcile import reconcile
-from dpstats.mechanisms.lattice import MAX_BITS, TOO_SMALL, choose_bits
+from dpstats.mechanisms.lattice import MAX_BITS, TINY, TOO_SMALL, choose_bits
 from dpstats.privacy.notions import Budget, stage_strength
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import Source
@@ -41,7 +41,6 @@ from dpstats.specification.sensitivity import (
 from dpstats.specification.view import ModelView, full_view
 from dpstats.specification.weights import SLOPES, default_weights
 
-TINY = 1e-100
 
 
 @dataclass(frozen=True, slots=True)

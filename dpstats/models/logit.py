@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.errors import BudgetError
 from dpstats.mechanisms.functional import plan_objective
 from dpstats.mechanisms.options import LOGIT_MECHANISMS, Functional, as_mechanism
-from dpstats.models.call import check_infeasible, public_schema, refuse_if_hopeless
-from dpstats.models.objective import released_objective
+from dpstats.models.call import check_infeasible, public_schema
+from dpstats.models.objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.notions import budget_of
 from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source
@@ -80,6 +81,8 @@ def dp_logit(
     >>> list(fit.params.index)
     ['Intercept', 'C(sex)[T.Male]', 'age']
     """
+    if epsilon is None:
+        raise BudgetError("give a privacy budget, as in epsilon=1")
     budget = budget_of(epsilon, None, None)
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
@@ -89,5 +92,5 @@ def dp_logit(
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary=True)
     plan = plan_objective(design, TAYLOR_LOGISTIC, options, budget, facts.n_rows)
-    refuse_if_hopeless(infeasible, plan, facts.n_rows)
+    refuse_hopeless_objective(infeasible, plan, facts.n_rows)
     return DPTaylorLogitResults(released_objective(plan, source, noise), plan.view)

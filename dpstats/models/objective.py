@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from dpstats.forecast import require_acceptance
 from dpstats.mechanisms.functional import ObjectivePlan, release_objective
 from dpstats.mechanisms.options import DiffLR
+from dpstats.models.call import refuse_if_hopeless
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
 from dpstats.results.objective_release import ObjectiveRelease
+
+
+def refuse_hopeless_objective(infeasible: str, plan: ObjectivePlan, n_rows: int) -> None:
+    """Ask the forecast, unless the user goes on anyway.
+
+    Raises
+    ------
+    InfeasibleError
+        If nothing useful can come out, or drawing until the objective is bounded would take long.
+    """
+    refuse_if_hopeless(infeasible, plan, n_rows)
+    if infeasible == "refuse" and plan.options.bounded == "repeat":
+        require_acceptance(plan, n_rows)
 
 
 def released_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource) -> ObjectiveRelease:

@@ -27,12 +27,13 @@ from dpstats.mechanisms.options import (
 from dpstats.mechanisms.robust import release_scores, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
 from dpstats.models.call import check_infeasible, public_schema, refuse_if_hopeless
-from dpstats.models.objective import released_objective
+from dpstats.models.objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.source import Source, as_source
 from dpstats.release.noise import NoiseSource, noise_source
 from dpstats.results.fitted import RobustScale
+from dpstats.results.objective_release import shrinkage
 from dpstats.results.point import PointResults
 from dpstats.results.release import PROJECTION, MomentRelease
 from dpstats.results.results import DPResults
@@ -134,7 +135,7 @@ def dp_ols(
     if isinstance(options, AdaSSP):
         return _fit_adaptive(design, options, budget, source, noise, infeasible)
     plan = plan_objective(design, LEAST_SQUARES, options, budget, facts.n_rows)
-    refuse_if_hopeless(infeasible, plan, facts.n_rows)
+    refuse_hopeless_objective(infeasible, plan, facts.n_rows)
     release = released_objective(plan, source, noise)
     return DPResults(release, plan.view)
 
@@ -170,8 +171,7 @@ def _fit_adaptive(
         pd.Series(fit.params, index=design.exog_names),
         "adassp, Gaussian",
         PrivacyCost(budget, {"X'X, X'y, smallest eigenvalue": plan.cost}, noise=noise.label),
-        PROJECTION
-        + (f"; shrunk towards 0 by a ridge of {fit.ridge:.4g} on columns coded to [-1, 1]" if fit.ridge else ""),
+        PROJECTION + shrinkage(plan.features, fit.ridge, "a ridge"),
         "AdaSSP has no standard errors or intervals: its ridge is chosen from released numbers and biases towards 0. "
         "Use mechanism='ssp' for inference.",
     )

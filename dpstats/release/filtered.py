@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import ReleaseError
 from dpstats.release.noise import SimulatedNoise
+from dpstats.release.release import read_closed
 
 
 class Counts(Protocol):
@@ -74,14 +74,7 @@ def filter_and_sample(
     ReleaseError
         If reading the records fails.
     """
-    try:
-        exact = statistic()
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:
-        exact = None
-    if exact is None:
-        raise ReleaseError("the table could not be read; nothing was released, but count the budget as spent")
+    exact = read_closed(statistic)
     rng = noise.generator
     alpha = math.exp(-1 / scale)
     noisy = exact.counts + rng.geometric(1 - alpha, len(exact.counts)) - rng.geometric(1 - alpha, len(exact.counts))

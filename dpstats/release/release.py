@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import ReleaseError
 from dpstats.release.noise import Law, NoiseSource
+
+T = TypeVar("T")
+Draw = Callable[[], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def release_integers(
         If reading the records fails for any reason (a full memory, a broken file); says no more than that.
     """
     add_noise = source.prepare(plan.law, plan.scales, plan.distances)
-    return add_noise(_read(statistic))
+    return add_noise(read_closed(statistic))
 
 
 def release_until(
@@ -87,23 +91,36 @@ def release_until(
     Notes
     -----
     There is no cap: a fallback after T draws would betray that T draws failed. The running time is not protected.
+    Without noise the statistic is returned as it is.
     """
     add_noise = source.prepare(plan.law, plan.scales, plan.distances)
-    exact = _read(statistic)
-    while not accept(noisy := add_noise(exact)):
-        pass
+    draw = _drawing(read_closed(statistic), add_noise)
+    noisy = draw()
+    while source.label != "none" and not accept(noisy):
+        noisy = draw()
     return noisy
 
 
-def _read(statistic: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
-    exact = _closed(statistic)
-    if exact is None:
+def _drawing(exact: NDArray[np.int64], add_noise: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> Draw:
+    """Keep the exact statistic out of the frame of a loop that may be interrupted."""
+    return lambda: add_noise(exact)
+
+
+def read_closed(statistic: Callable[[], T]) -> T:
+    """Return a statistic of the records; no exception, message or frame of the private zone gets out.
+
+    Raises
+    ------
+    ReleaseError
+        If reading failed for any reason.
+    """
+    found = _attempt(statistic)
+    if found is None:
         raise ReleaseError("the table could not be read; nothing was released, but count the budget as spent")
-    return exact
+    return found
 
 
-def _closed(statistic: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64] | None:
-    """Return the statistic, or None if reading failed: no exception, message or frame of the private zone gets out."""
+def _attempt(statistic: Callable[[], T]) -> T | None:
     try:
         return statistic()
     except (KeyboardInterrupt, SystemExit):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
+from scipy.special import expit
 
-from dpstats.errors import NotReleasedError
+from dpstats.errors import NotReleasedError, OptionError, shown
 from dpstats.results.results import DPResults
 
 _LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj"})
@@ -46,9 +46,13 @@ class DPTaylorLogitResults(DPResults):
             Without `exog`.
         DataError
             If a column is missing.
+        OptionError
+            If `which` is neither.
         """
+        if which not in ("mean", "linear"):
+            raise OptionError(f"which must be 'mean' or 'linear', not {shown(which)}")
         linear = super().predict(exog)
-        return linear if which == "linear" else 1 / (1 + np.exp(-linear))
+        return linear if which == "linear" else pd.Series(expit(linear.to_numpy()), index=linear.index)
 
     rsquared = rsquared_adj = property()
     """Absent, so that `__getattr__` says why."""

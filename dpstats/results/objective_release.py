@@ -19,6 +19,15 @@ _TAYLOR = (
 )
 
 
+def shrinkage(features: Features, size: float, what: str) -> str:
+    """Say what a ridge on coded columns does to the coefficients; nothing without one."""
+    if size == 0:
+        return ""
+    towards = "slopes shrunk towards 0, and the level towards the middle of the outcome's range,"
+    towards = towards if features.has_intercept else "shrunk towards 0"
+    return f"; {towards} by {what} of {size:.4g} on columns coded to [-1, 1]"
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectiveRelease:
     """The noisy coefficients of one quadratic objective, as the functional mechanism releases them (zone: released).
@@ -68,9 +77,7 @@ class ObjectiveRelease:
     def estimand(self) -> str:
         """What the coefficients estimate."""
         target = _TAYLOR if self.binary else PROJECTION
-        if self.ridge.size == 0:
-            return target
-        return f"{target}; shrunk towards 0 by a public ridge of {self.ridge.size:.4g} on columns coded to [-1, 1]"
+        return target + shrinkage(self.features, self.ridge.size, "a public ridge")
 
     def space(self, view: ModelView) -> ModelSpace:
         """Return the model's columns in the space of features."""

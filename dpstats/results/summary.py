@@ -68,9 +68,10 @@ def summarize_point(results: PointResults) -> Any:
         ("Mechanism:", results.mechanism),
         ("Bounds, levels:", results.declared),
     ]
-    rows = [[forg(value, prec=4)] for value in results.params]
-    style = {**fmt_params, "data_fmts": ["%s"]}
-    table = SimpleTable(rows, ["coef"], list(results.model.exog_names), txt_fmt=style)
+    # As many columns as the head has: statsmodels' LaTeX merges the two tables.
+    rows = [[forg(value, prec=4), "", ""] for value in results.params]
+    style = {**fmt_params, "data_fmts": ["%s", "%s", "%s"]}
+    table = SimpleTable(rows, ["coef", "", ""], list(results.model.exog_names), txt_fmt=style)
     notes = [results.no_inference, f"Estimand: {results.estimand}."]
     return _assemble(results, warning, left, _privacy_rows(results, warning), table, notes + _warning_note(warning))
 

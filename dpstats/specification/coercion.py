@@ -134,7 +134,7 @@ def _number_codes(numbers: NDArray[np.float64], dtype: Any, known: Mapping[Hasha
     for level, code in known.items():
         if isinstance(level, int | float):
             found = numbers == (float(own.type(level)) if own.kind == "f" else float(level))
-            codes += found * np.int64(code + 1)
+            np.maximum(codes, found * np.int64(code + 1) - 1, out=codes)  # of levels that collide the last wins
     return codes
 
 
@@ -192,4 +192,4 @@ def coerce(
 
 def _always_known(values: Any) -> bool:
     """Tell from the dtype alone whether no cell can be missing."""
-    return isinstance(values, np.ndarray) and values.dtype.kind in "biu"
+    return type(values) is np.ndarray and values.dtype.kind in "biu"

@@ -8,7 +8,7 @@ explicit intercept, because centring is then a change of parameters and not of t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.specification.coding import Coding
+from dpstats.specification.coercion import array_of
+from dpstats.specification.grids import as_frame, factorial_values, schema_values
 from dpstats.specification.model_columns import ModelColumn
 from dpstats.specification.polynomials import Polynomial
 from dpstats.specification.rowmap import RowMap
-from dpstats.specification.symbols import ScalarSymbol
+from dpstats.specification.symbols import WIDENING, ScalarSymbol
 from dpstats.specification.view import ModelView
 
 Scaling = Literal["box", "ball"]
@@ -112,7 +114,8 @@ def build_features(view: ModelView, coding: Coding, scaling: Scaling, *, binary:
         A binary response is coded -1 and +1 and not shifted back: coefficients are those of a linear predictor.
     """
     design = view.design
-    low, high = np.array([column_range(column, design.scalars, coding) for column in design.columns]).T
+    ranges = [column_range(column, j, view, coding) for j, column in enumerate(design.columns)]
+    low, high = np.array(ranges).T
     intercept = next((j for j, column in enumerate(design.columns) if column.term == "1"), -1)
     if intercept < 0:
         mid, half = np.zeros(len(low)), np.maximum(np.abs(low), np.abs(high))
@@ -148,26 +151,46 @@ def _response_range(response: ScalarSymbol, centred: bool) -> Interval:
     return 0.0, max(abs(response.lower), abs(response.upper))
 
 
-def column_range(column: ModelColumn, scalars: Mapping[str, ScalarSymbol], coding: Coding) -> Interval:
-    """Return public bounds of a model column, by interval arithmetic over its parts.
+def column_range(column: ModelColumn, position: int, view: ModelView, coding: Coding) -> Interval:
+    """Return public bounds of a model column.
+
+    Exact where the column is one product of independent parts; otherwise its extremes on a factorial grid over the
+    declared bounds, widened a little. The clip to the box, not the grid, is what makes the bound hold.
 
     Parameters
     ----------
     column : ModelColumn
         Polynomial x contrast weights x vector columns.
-    scalars : mapping of str to ScalarSymbol
-        Bounds of the symbols.
+    position : int
+        Its row in the view's contrast.
+    view : ModelView
+        The model's columns in terms of coded columns.
     coding : Coding
-        Knows the radii of vector symbols.
+        The coded columns.
     """
-    total = _polynomial_range(column.polynomial, scalars)
-    for weights in column.weights.values():
-        total = _times(total, (float(weights.min()), float(weights.max())))
-    for symbol, _ in column.vectors:
-        vector = coding.design.vectors[symbol.text]
-        radius = vector.radius_l1 if coding.noise == "laplace" else vector.radius_l2
-        total = _times(total, (-radius, radius))
-    return total
+    factors = [(symbol.variables, exponent) for monomial in column.polynomial for symbol, exponent in monomial]
+    used = [name for variables, _ in factors for name in variables] + list(column.weights)
+    if len(column.polynomial) == 1 and not column.vectors and len(set(used)) == len(used):
+        total = _polynomial_range(column.polynomial, view.design.scalars)
+        for weights in column.weights.values():
+            total = _times(total, (float(weights.min()), float(weights.max())))
+        return total
+    used += [name for symbol, _ in column.vectors for name in symbol.variables]
+    values = _on_grid(view.contrast[position], list(dict.fromkeys(used)), coding)
+    margin = WIDENING * float(values.max() - values.min())
+    return float(values.min()) - margin, float(values.max()) + margin
+
+
+def _on_grid(weights: NDArray[np.float64], names: Sequence[str], coding: Coding) -> NDArray[np.float64]:
+    """Return a model column on the factorial grid of its raw columns, all others held fixed."""
+    design = coding.design
+    values = factorial_values(design.schema, names)
+    size = len(values[names[0]])
+    others = [name for name in design.regressor_variables if name not in values]
+    fixed = {name: column[:1].repeat(size) for name, column in schema_values(design.schema, others).items()}
+    frame = as_frame(design.schema, {**values, **fixed})
+    coded = RowMap(coding, with_response=False).code({name: array_of(frame[name]) for name in frame.columns}, size)
+    return np.asarray(coded.columns @ weights)
 
 
 def _polynomial_range(polynomial: Polynomial, scalars: Mapping[str, ScalarSymbol]) -> Interval:
