@@ -134,8 +134,16 @@ class Plan:
         Returns
         -------
         matplotlib.axes.Axes
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
         """
-        import matplotlib.pyplot as plt
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ImportError("plot() needs matplotlib: pip install 'dpstats[plot]'") from None
 
         ax = ax if ax is not None else plt.subplots(figsize=(6, 0.4 * len(self.table) + 1.2), layout="constrained")[1]
         finite = self.table["width"].where(self.table["width"] < math.inf)

@@ -179,3 +179,17 @@ def test_the_slopes_test_leaves_out_a_constant_that_columns_add_up_to():
     theirs = smf.ols("hours_per_week ~ 0 + C(race)", adult).fit()
     assert ours.df_num == theirs.df_model
     assert ours.fvalue == pytest.approx(theirs.fvalue, rel=1e-3)
+
+
+def test_reprs_say_what_is_a_bound_and_which_test_it_is():
+    adult, schema = dps.datasets.load_adult()
+    fit = dps.dp_ols("hours_per_week ~ age + C(sex)", adult, epsilon=5, schema=schema)
+    strong = fit.wald_test("age = 0, C(sex)[T.Male] = 0")
+    assert strong.is_floor
+    assert "p-value<=0.0001" in repr(strong)
+    assert "Wald test (F): F=" in repr(fit.f_test("age = 0"))
+    weak = fit.wald_test([[0.0, 0.0, 1.0]])
+    null = fit.wald_test(([[0.0, 0.0, 1.0]], [float(fit.params["age"])]))
+    assert not null.is_floor
+    assert "p-value=" in repr(null)
+    assert weak.statistic > null.statistic

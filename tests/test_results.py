@@ -262,3 +262,21 @@ def test_an_unknown_mechanism_is_refused(adult, mechanism):
 def test_a_generator_is_needed_for_simulated_noise(adult, rng):
     with pytest.raises(dps.OptionError, match="default_rng"):
         dps.dp_ols(FORMULA, adult.data, epsilon=1, schema=adult.schema, rng=rng)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mechanism": dps.Functional}, r"write mechanism=dps.Functional\(\)"),
+        ({"cov_type": dps.HC1}, r"write cov_type=dps.HC1\(\)"),
+    ],
+)
+def test_a_class_of_options_is_not_an_options_object(adult, arguments, message):
+    with pytest.raises(dps.OptionError, match=message):
+        dps.dp_ols(FORMULA, adult.data, epsilon=1, schema=adult.schema, **arguments)
+
+
+def test_fit_many_takes_a_list(adult):
+    release = dps.dp_moments(FORMULA, adult.data, epsilon=1, schema=adult.schema)
+    with pytest.raises(dps.OptionError, match="list of formulas"):
+        dps.fit_many(release, FORMULA)

@@ -25,11 +25,14 @@ class ScoreTest:
         From the chi-squared law, or from 10,000 draws of the known Laplace law.
     df : int
         Number of hypotheses.
+    is_floor : bool
+        True if no draw exceeded the statistic, so that the p-value is only a bound.
     """
 
     statistic: float
     pvalue: float
     df: int
+    is_floor: bool = False
 
 
 def score_test(
@@ -70,4 +73,4 @@ def score_test(
         return ScoreTest(statistic, float(chdtrc(len(rows), statistic)), len(rows))
     draws = simulate_forms(moments, forms, sampling)
     exceeding = int((np.einsum("ni,ij,nj->n", draws, W, draws) >= statistic).sum())
-    return ScoreTest(statistic, (1 + exceeding) / (1 + len(draws)), len(rows))
+    return ScoreTest(statistic, (1 + exceeding) / (1 + len(draws)), len(rows), exceeding == 0)

@@ -10,6 +10,18 @@ from typing import ClassVar, Literal, TypeVar, cast
 from dpstats.errors import OptionError, shown
 
 
+def require_instance(argument: str, value: object, classes: tuple[type, ...]) -> None:
+    """Refuse a class of options where an object is meant.
+
+    Raises
+    ------
+    OptionError
+        If `value` is one of the classes.
+    """
+    if isinstance(value, type) and issubclass(value, classes):
+        raise OptionError(f"{argument}=dps.{value.__name__} is a class; write {argument}=dps.{value.__name__}()")
+
+
 def _require_choice(options: object, choices: Mapping[str, tuple[str, ...]]) -> None:
     for name, allowed in choices.items():
         value = getattr(options, name)
@@ -223,6 +235,7 @@ def as_mechanism(mechanism: object, known: Mapping[str, Options]) -> Options:
         return cast("Options", mechanism)
     if isinstance(mechanism, str) and mechanism in known:
         return known[mechanism]
+    require_instance("mechanism", mechanism, tuple(type(options) for options in known.values()))
     classes = sorted({f"dps.{type(options).__name__}(...)" for options in known.values()})
     names = ", ".join(map(repr, known))
     raise OptionError(f"mechanism must be one of {names} or {', '.join(classes)}, not {shown(mechanism)}")

@@ -42,7 +42,6 @@ from dpstats.specification.view import ModelView, full_view
 from dpstats.specification.weights import SLOPES, default_weights
 
 
-
 @dataclass(frozen=True, slots=True)
 class MomentPlan:
     """Everything about a moment release that is fixed before a record is read (zone: public).

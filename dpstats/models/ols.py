@@ -23,6 +23,7 @@ from dpstats.mechanisms.options import (
     AdaSSP,
     Mechanism,
     as_mechanism,
+    require_instance,
 )
 from dpstats.mechanisms.robust import release_scores, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
@@ -267,6 +268,7 @@ def _prepare(
 def _covariance(cov_type: Any) -> HC0 | None:
     if isinstance(cov_type, HC0):
         return cov_type
+    require_instance("cov_type", cov_type, (HC0,))
     known = {"nonrobust": None, "HC0": HC0(), "HC1": HC1()}
     if not isinstance(cov_type, str) or cov_type not in known:
         raise OptionError(f"cov_type must be 'nonrobust', 'HC0', 'HC1' or dps.HC1(share=...), not {shown(cov_type)}")

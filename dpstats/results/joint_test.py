@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -30,13 +31,18 @@ class JointTest:
         m, number of hypotheses.
     weak : bool
         True if the noise in X'X is so large that the test is approximate.
+    is_floor : bool
+        True if `pvalue` is the smallest that the simulated law can give, and the true one may be smaller.
+    distribution : {"chi2", "F"}
+        How the test prints itself: `f_test` shows chi-squared / m.
     """
 
     statistic: float
     pvalue: float
     df_num: int
     weak: bool
-    distribution: str = "chi2"
+    is_floor: bool = False
+    distribution: Literal["chi2", "F"] = "chi2"
 
     @property
     def df_denom(self) -> int:
@@ -51,7 +57,9 @@ class JointTest:
     def summary(self) -> str:
         """Return the test in one line."""
         note = "; weak moments: joint test approximate" if self.weak else ""
-        return f"<Wald test (chi2): statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}{note}>"
+        shown = f"<={self.pvalue:.1g}" if self.is_floor else f"={self.pvalue:.4g}"
+        size = f"F={self.fvalue:.4g}" if self.distribution == "F" else f"statistic={self.statistic:.4g}"
+        return f"<Wald test ({self.distribution}): {size}, p-value{shown}, df={self.df_num}{note}>"
 
     def __repr__(self) -> str:
         return self.summary()
@@ -89,7 +97,8 @@ def joint_test(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, cons
     if np.linalg.matrix_rank(rows) < len(rows):
         raise OptionError("the constraints are linearly dependent; leave out those that follow from the others")
     found = score_test(moments, space, fit, rows, constraints.tested / space.half)
-    return JointTest(found.statistic, found.pvalue, found.df, kappa(moments, space) > WEAK_JOINT_TEST)
+    weak = kappa(moments, space) > WEAK_JOINT_TEST
+    return JointTest(found.statistic, found.pvalue, found.df, weak, found.is_floor)
 
 
 def term_tests(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, terms: Sequence[str]) -> TermTests:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats.errors import DataError
+from dpstats.errors import DataError, OptionError
 from dpstats.inference.estimates import LeastSquares, ModelSpace, fit_least_squares, model_space
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.reconcile import reconcile
@@ -190,6 +190,11 @@ def fit_many(release: MomentRelease, formulas: Sequence[str]) -> list[DPResults]
     formulas : sequence of str
         Each in the span of the released columns.
 
+    Raises
+    ------
+    OptionError
+        If `formulas` is one text.
+
     Examples
     --------
     >>> import dpstats as dps
@@ -198,6 +203,8 @@ def fit_many(release: MomentRelease, formulas: Sequence[str]) -> list[DPResults]
     >>> [len(fit.params) for fit in dps.fit_many(release, ["hours_per_week ~ age", "hours_per_week ~ age + C(sex)"])]
     [2, 3]
     """
+    if isinstance(formulas, str):
+        raise OptionError(f"formulas must be a list of formulas; for one, write release.fit({formulas!r})")
     return [release.fit(formula) for formula in formulas]
 
 

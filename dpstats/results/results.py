@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ class DPResults(FittedModel):
 
     def f_test(self, r_matrix: Any) -> JointTest:
         """Test linear hypotheses jointly; the same test as `wald_test`, with ``fvalue`` = chi-squared / m."""
-        return self.wald_test(r_matrix)
+        return replace(self.wald_test(r_matrix), distribution="F")
 
     def wald_test_terms(self) -> TermTests:
         """Test each term of the formula jointly, all coefficients of a term equal to 0."""

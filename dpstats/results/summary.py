@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpstats.inference.diagnostics import word
-from dpstats.inference.monte_carlo import DRAWS
 
 if TYPE_CHECKING:
+    from dpstats.results.joint_test import JointTest
     from dpstats.results.point import PointResults
     from dpstats.results.results import DPResults
 
@@ -149,7 +149,7 @@ def _left(results: DPResults) -> list[tuple[str, str]]:
         ("Df Residuals:", f"{results.df_resid:.0f}"),
         *([] if results.is_binary else _quality(results)),
         ("Wald chi2 / m:", "-" if slopes is None else f"{slopes.fvalue:.4g} (m = {slopes.df_num})"),
-        ("Prob (chi2):", "-" if slopes is None else _probability(slopes.pvalue, results.release.law)),
+        ("Prob (chi2):", "-" if slopes is None else _probability(slopes)),
     ]
 
 
@@ -185,9 +185,9 @@ def _privacy_rows(results: DPResults | PointResults, warning: str) -> list[tuple
     ]
 
 
-def _probability(value: float, law: str) -> str:
+def _probability(test: JointTest) -> str:
     """Print a p-value; simulated ones have a floor."""
-    return f"<= {value:.1g}" if law == "laplace" and 0 < value <= 1.01 / (DRAWS + 1) else f"{value:.3g}"
+    return f"<= {test.pvalue:.1g}" if test.is_floor else f"{test.pvalue:.3g}"
 
 
 def _decimal(value: float) -> str:
