@@ -34,13 +34,15 @@ def split_scales(options: DiffLR, d: int, size: float, usable: float) -> Scales:
 
     Notes
     -----
-    The noise of the normal equations at w has variance about a t1^2 |w|^2 + 2 t2^2 per direction, a = 2 for the copied
-    triangle and 1 for averaged pairs, which to first order is the mean excess risk up to tr(M^-1). Under composition,
-    t1 = Delta_1 / epsilon_1 and 2 t2 = Delta_2 / epsilon_2, it is smallest at epsilon_1 / epsilon_2 =
+    To first order the mean excess risk is tr(M^-1) times a t1^2 |w|^2 + 2 t2^2, the variance per direction of the noise
+    in the normal equations at w: a = 2 for the copied triangle, 1 for averaged pairs. A ridge of m sqrt(2) t1 adds its
+    squared bias, which for M near a multiple of the identity is 2 m^2 / d more of the first term. Under composition,
+    t1 = Delta_1 / epsilon_1 and 2 t2 = Delta_2 / epsilon_2, this is smallest at epsilon_1 / epsilon_2 =
     (sqrt(2 a) Delta_1 |w| / Delta_2)^(2/3).
     """
     k = factor(d, options.entries)
     a = 2.0 if options.entries == "triangle" else 1.0
+    a += 2 * options.multiple**2 / d if "regularize" in options.bounded else 0.0
     if options.sensitivity == "tight":
         first, second = k * size**2 / 4, 4 * size
     else:

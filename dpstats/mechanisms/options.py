@@ -136,8 +136,9 @@ class DiffLR(_NoisyObjective):
     Parameters
     ----------
     split : {"optimal", "proportional", "paper"}
-        ``"optimal"`` minimises the expected excess risk; ``"proportional"`` gives both parts the same noise scale and
-        equals the functional mechanism without its constant; ``"paper"`` gives X'X the stated `share`.
+        ``"optimal"`` minimises the expected excess risk to first order, the ridge's bias included; ``"proportional"``
+        gives both parts the same noise scale and equals the functional mechanism without its constant; ``"paper"``
+        gives X'X the stated `share`.
     share : float
         epsilon_1 / epsilon of the split ``"paper"``, at least 1/2.
     signal : float
@@ -163,7 +164,7 @@ class DiffLR(_NoisyObjective):
     """
 
     split: Literal["optimal", "proportional", "paper"] = "optimal"
-    share: float = 0.6
+    share: float = 0.75
     signal: float = 1.0
 
     _choices: ClassVar[dict[str, tuple[str, ...]]] = {
