@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ LAST_NODE = 400.0
 NEGLIGIBLE = 1e-14
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StandardLaw:
     """Law of W, mean 0 and variance 1 (zone: public, given a released fit).
 
@@ -37,14 +38,14 @@ class StandardLaw:
         Share of each Laplace noise in the variance, shape (K,); empty for normal noise.
     normal_share : float
         Share of the normal part; shares and normal_share add up to 1.
-    nodes, heights : ndarray
-        Midpoints s of the quadrature, and STEP phi(s) / s there; empty for normal noise.
     """
 
     shares: NDArray[np.float64]
     normal_share: float
-    nodes: NDArray[np.float64]
-    heights: NDArray[np.float64]
+
+    @cached_property
+    def _quadrature(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return _midpoints(self.shares, self.normal_share)
 
     def tail(self, u: float) -> float:
         """Return P(|W| > u)."""
@@ -54,7 +55,8 @@ class StandardLaw:
             return 1.0
         if u >= FAR:
             return self._bound(u)
-        return min(max(1 - 2 / math.pi * float(self.heights @ np.sin(u * self.nodes)), 0.0), 1.0)
+        nodes, heights = self._quadrature
+        return min(max(1 - 2 / math.pi * float(heights @ np.sin(u * nodes)), 0.0), 1.0)
 
     def critical_value(self, alpha: float) -> float:
         """Return u with P(|W| > u) = alpha; a little more where alpha is below what the quadrature resolves."""
@@ -78,7 +80,7 @@ class StandardLaw:
         return (math.log(2 / alpha) + log_moment) / rate
 
 
-NORMAL = StandardLaw(np.empty(0), 1.0, np.empty(0), np.empty(0))
+NORMAL = StandardLaw(np.empty(0), 1.0)
 
 
 def standard_law(forms: NDArray[np.float64], variances: NDArray[np.float64], sampling: float, law: str) -> StandardLaw:
@@ -100,12 +102,10 @@ def standard_law(forms: NDArray[np.float64], variances: NDArray[np.float64], sam
     if law != "laplace" or not parts.any() or not total > 0:
         return NORMAL
     shares = parts[parts > 1e-12 * total] / total
-    normal_share = 1 - float(shares.sum())
-    nodes, heights = _quadrature(shares, normal_share)
-    return StandardLaw(shares, normal_share, nodes, heights)
+    return StandardLaw(shares, 1 - float(shares.sum()))
 
 
-def _quadrature(shares: NDArray[np.float64], normal_share: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _midpoints(shares: NDArray[np.float64], normal_share: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return midpoints s and STEP phi(s) / s, up to where phi vanishes."""
     nodes, heights = [], []
     first = STEP / 2
