@@ -13,15 +13,14 @@ sqrt(2) R^2 in the Frobenius norm, because |x x' - y y'|^2 = |x|^4 + |y|^4 - 2 (
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import BudgetError
-from dpstats.inference.estimates import ModelSpace
+from dpstats.mechanisms.feature_plan import FeaturePlan
 from dpstats.mechanisms.lattice import choose_bits
 from dpstats.mechanisms.options import AdaSSP
 from dpstats.privacy.notions import Budget, stage_strength
@@ -30,12 +29,12 @@ from dpstats.records.moments import MomentSums
 from dpstats.records.source import Source
 from dpstats.release.noise import TRANSFER_VARIANCE, NoiseSource, gaussian_scale
 from dpstats.release.release import NoisePlan, release_integers
-from dpstats.specification.atoms import STRUCTURAL_ZERO, Atoms
+from dpstats.specification.atoms import STRUCTURAL_ZERO
 from dpstats.specification.coding import code_design
 from dpstats.specification.design import Design
 from dpstats.specification.features import Features, build_features
-from dpstats.specification.pairs import pairs_of
-from dpstats.specification.view import ModelView, full_view
+from dpstats.specification.pairs import Pairs, pairs_of
+from dpstats.specification.view import full_view
 
 FAILURE = 0.05
 """Probability with which the bound on the noise's spectral norm may fail."""
@@ -45,7 +44,7 @@ EIGENVALUE_ERROR = 100 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptivePlan:
+class AdaptivePlan(FeaturePlan):
     """A planned AdaSSP fit (zone: public).
 
     Attributes
@@ -54,8 +53,8 @@ class AdaptivePlan:
         The model's columns on their box.
     bits : int
         Lattice of step 2**-bits per feature.
-    atoms : Atoms
-        Pairs of features, and of a feature with the response; the response's square is not released.
+    pairs : Pairs
+        Products of features, and of a feature with the response; the response's square is not released.
     deviations : ndarray
         Standard deviation of the noise, shape (1 + K,): of the smallest eigenvalue, then per atom, features in [-1, 1].
     noise : NoisePlan
@@ -66,7 +65,7 @@ class AdaptivePlan:
 
     features: Features
     bits: int
-    atoms: Atoms
+    pairs: Pairs
     deviations: NDArray[np.float64]
     noise: NoisePlan
     budget: Budget
@@ -78,23 +77,9 @@ class AdaptivePlan:
         return "gaussian"
 
     @property
-    def view(self) -> ModelView:
-        """The formula's columns as combinations of features."""
-        return self.features.view
-
-    @property
-    def space(self) -> ModelSpace:
-        """The formula's columns in the space of features."""
-        return ModelSpace.of_features(self.features)
-
-    @property
     def variances(self) -> NDArray[np.float64]:
         """Noise variance per atom, shape (K,)."""
         return self.deviations[1:] ** 2
-
-    def code_public(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
-        """Return the features of public rows, shape (n_rows, d)."""
-        return self.features.code_public(columns, n_rows)
 
 
 def plan_adassp(design: Design, options: AdaSSP, budget: Budget, n_rows: int) -> AdaptivePlan:
@@ -125,7 +110,8 @@ def plan_adassp(design: Design, options: AdaSSP, budget: Budget, n_rows: int) ->
     d, box = features.n_features, features.box
     radius = math.sqrt(d) * box
     error = EIGENVALUE_ERROR * d**2 * n_rows * radius**2
-    atoms = _atoms(d, features.intercept)
+    pairs = _pairs(d, features.intercept)
+    atoms = pairs.atoms
     mu = stage_strength(budget, "gaussian", 1 / 3)
     frobenius, linear = math.sqrt(2) * radius**2, 2 * radius
     diagonal, cross = atoms.left == atoms.right, atoms.right == d
@@ -138,26 +124,22 @@ def plan_adassp(design: Design, options: AdaSSP, budget: Budget, n_rows: int) ->
     excess = target**2 / (scales**2 - (TRANSFER_VARIANCE if budget.delta else 0.0))
     private = budget.is_private
     whole_box = features.lattice_box(bits)
-    deviations = scales / 4.0**bits / np.append(whole_box**2, _units(atoms, whole_box)) * private
+    deviations = scales / 4.0**bits / np.append(whole_box**2, pairs.units(whole_box)) * private
     cost = Budget(rho=3 * mu**2 * float(excess.max()) / 2) if private else budget
     return AdaptivePlan(
-        features, bits, atoms, deviations, NoisePlan("gaussian", scales, mu * math.sqrt(2) * target), budget, cost
+        features, bits, pairs, deviations, NoisePlan("gaussian", scales, mu * math.sqrt(2) * target), budget, cost
     )
 
 
-def _atoms(d: int, intercept: int) -> Atoms:
-    """Pairs of features, and of features with the response; without the response's square.
+def _pairs(d: int, intercept: int) -> Pairs:
+    """Products of features, and of features with the response, without the response's square.
 
     Without an intercept nothing counts the rows; the first pair stands in, and nothing that is printed uses it.
     """
-    without_squares = pairs_of(d, "triangle", max(intercept, 0), squares=False).atoms
-    index = without_squares.index.copy()
+    pairs = pairs_of(d, "triangle", max(intercept, 0), squares=False)
+    index = pairs.atoms.index.copy()
     index[d, d] = STRUCTURAL_ZERO
-    return replace(without_squares, index=index)
-
-
-def _units(atoms: Atoms, box: float) -> NDArray[np.float64]:
-    return np.where(atoms.right == len(atoms.index) - 1, box, box**2)
+    return replace(pairs, atoms=replace(pairs.atoms, index=index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +194,7 @@ def solve(plan: AdaptivePlan, released: NDArray[np.int64]) -> AdaptiveFit:
     d, box = features.n_features, features.lattice_box(plan.bits)
     numbers = released / 4.0**plan.bits
     smallest = numbers[0] / box**2
-    values = numbers[1:] / _units(atoms, box)
+    values = numbers[1:] / plan.pairs.units(box)
     matrix = np.where(atoms.index != STRUCTURAL_ZERO, values[atoms.index], 0.0)
     spectral = math.sqrt(d * math.log(2 * d**2 / FAILURE)) * plan.deviations[1] / math.sqrt(2)
     ridge = max(0.0, spectral - max(0.0, smallest - NORMAL_95 * plan.deviations[0]))

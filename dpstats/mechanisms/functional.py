@@ -11,17 +11,17 @@ Diff-LR is the same with scales of its own (`diff_lr.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import BudgetError
-from dpstats.inference.estimates import ModelSpace, Ridge
+from dpstats.inference.estimates import Ridge
 from dpstats.inference.moments import NoisyMoments
 from dpstats.mechanisms.diff_lr import split_scales
+from dpstats.mechanisms.feature_plan import FeaturePlan
 from dpstats.mechanisms.lattice import TINY, TOO_SMALL, choose_bits
 from dpstats.mechanisms.options import DiffLR, Functional
 from dpstats.privacy.notions import Budget
@@ -30,7 +30,6 @@ from dpstats.records.moments import MomentSums
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource, laplace_scale
 from dpstats.release.release import NoisePlan, release_integers, release_until
-from dpstats.specification.atoms import Atoms
 from dpstats.specification.coding import code_design
 from dpstats.specification.design import Design
 from dpstats.specification.features import Features, build_features
@@ -43,14 +42,14 @@ from dpstats.specification.objectives import (
     squares_scale,
 )
 from dpstats.specification.pairs import Pairs, pairs_of
-from dpstats.specification.view import ModelView, full_view
+from dpstats.specification.view import full_view
 
 COUNT_SHARE = 0.05
 """Share of the budget for the number of complete rows where no intercept gives it."""
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectivePlan:
+class ObjectivePlan(FeaturePlan):
     """A noisy objective, fixed before a record is read (zone: public).
 
     Attributes
@@ -92,21 +91,6 @@ class ObjectivePlan:
         return "laplace"
 
     @property
-    def view(self) -> ModelView:
-        """The formula's columns as combinations of features."""
-        return self.features.view
-
-    @property
-    def space(self) -> ModelSpace:
-        """The formula's columns in the space of features."""
-        return ModelSpace.of_features(self.features)
-
-    @property
-    def atoms(self) -> Atoms:
-        """Which product each released number is."""
-        return self.pairs.atoms
-
-    @property
     def ridge(self) -> Ridge:
         """What is added to X'X for features in [-1, 1], and whether directions without curvature are dropped.
 
@@ -117,10 +101,6 @@ class ObjectivePlan:
         regularized = "regularize" in self.options.bounded
         size = self.options.multiple * sd / self.features.box**2 if regularized else 0.0
         return Ridge(size, trim="trim" in self.options.bounded)
-
-    def code_public(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
-        """Return the features of public rows, shape (n_rows, d)."""
-        return self.features.code_public(columns, n_rows)
 
 
 def plan_objective(
