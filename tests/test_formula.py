@@ -681,3 +681,14 @@ def test_levels_in_the_formula_that_differ_from_the_declared_ones_are_an_error_a
         message = refusal(formula)
     assert "levels" in message
     assert seen == []
+
+
+def test_all_columns_without_a_declaration_are_named_at_once():
+    data = {name: np.zeros(9) for name in ("y", "x", "z one", "u")} | {"g": np.array(["a"] * 9, dtype=object)}
+    data["g"] = pd.array(["a"] * 9, dtype="str")
+    with pytest.raises(dps.SchemaError) as caught:
+        dps.dp_ols("np.log(y) ~ x + `z one` * C(g) + u", data, epsilon=1, bounds={"u": (0, 1)})
+    message = str(caught.value)
+    assert "columns 'y', 'x', 'z one', 'g' have no declaration" in message
+    assert "bounds={'y': (lowest, highest), 'x': (lowest, highest), 'z one': (lowest, highest)}" in message
+    assert "levels={'g': ['...', '...']}" in message

@@ -15,16 +15,11 @@ from numpy.typing import NDArray
 from dpstats.errors import DesignError, FormulaError
 from dpstats.specification import polynomials
 from dpstats.specification.expressions import Numeric, Vector
-from dpstats.specification.formula import (
-    ParsedFormula,
-    binary_response,
-    numeric_response,
-    parse_formula,
-    require_unit_interval,
-)
+from dpstats.specification.formula import ParsedFormula, parse_formula
 from dpstats.specification.grids import quoting, schema_frame
 from dpstats.specification.model_columns import ModelColumn, model_columns
 from dpstats.specification.polynomials import ONE, Monomial, Polynomial, Symbol
+from dpstats.specification.response import binary_response, numeric_response, require_unit_interval
 from dpstats.specification.schema import Categorical, Schema, TableFacts, check_table
 from dpstats.specification.symbols import ScalarSymbol, VectorSymbol, scalar_symbol, vector_symbol
 

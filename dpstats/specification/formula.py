@@ -14,18 +14,18 @@ from formulaic.parser.algos.tokenize import tokenize
 from formulaic.parser.types import ASTNode, Operator, OrderedSet, Token
 from formulaic.utils.code import format_expr
 
-from dpstats.errors import FormulaError, SchemaError
+from dpstats.errors import FormulaError
 from dpstats.specification.allowlist import ARITY, CONTRASTS, SCALAR_STATEFUL, VECTOR_STATEFUL
+from dpstats.specification.declarations import refuse_several_undeclared, require_declared
 from dpstats.specification.expressions import (
     Factor,
-    Numeric,
     Reading,
     Vector,
     read_expression,
     read_name,
 )
-from dpstats.specification.schema import Categorical, Schema, TableFacts
-from dpstats.specification.spelling import mentioned_names, spell, without_backticks
+from dpstats.specification.schema import Schema, TableFacts
+from dpstats.specification.spelling import mentioned_names, without_backticks
 
 MAX_LENGTH = 20_000
 RESERVED = (
@@ -111,6 +111,7 @@ def parse_formula(text: str, schema: Schema, facts: TableFacts) -> ParsedFormula
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"the formula has {len(text):,} characters; at most {MAX_LENGTH:,} can be read")
     spelled = _without_backticks(text)
+    refuse_several_undeclared(_names_in(spelled), schema, facts)
     readings = _read_tokens(spelled, schema, facts)
     tree, formula = _parse(spelled, [name for name in dict.fromkeys(facts.names) if name in schema])
     if not (hasattr(formula, "lhs") and hasattr(formula, "rhs")):
@@ -168,6 +169,17 @@ def _read_tokens(text: str, schema: Schema, facts: TableFacts) -> dict[str, Read
         elif token.kind is Token.Kind.NAME and token.token.replace(".", "", 1).isdigit():
             raise FormulaError(f"{text!r}: a column named {token.token!r} would be read as a number; rename it")
     return readings
+
+
+def _names_in(text: str) -> list[str]:
+    """Return the names that a formula mentions, in order; columns or not."""
+    names: list[str] = []
+    for token in _tokens(text):
+        if token.kind is Token.Kind.PYTHON:
+            names += mentioned_names(token.token)
+        elif token.kind is Token.Kind.NAME:
+            names.append(token.token.strip("`"))
+    return list(dict.fromkeys(names))
 
 
 def _parse(text: str, declared: Sequence[str]) -> tuple[Any, Any]:
@@ -238,38 +250,6 @@ def _read(factor: Any, schema: Schema, facts: TableFacts) -> Reading:
     return read_name(factor.expr, schema.columns)
 
 
-def require_declared(names: Sequence[str], schema: Schema, facts: TableFacts) -> None:
-    """Refuse columns that the table does not have once, or that nobody declared.
-
-    Raises
-    ------
-    FormulaError
-        If a name is no column of the table.
-    SchemaError
-        If a column stands twice in the table or has no declaration.
-    """
-    for name in names:
-        if facts.names.count(name) > 1:
-            raise SchemaError(f"column name {name!r} appears twice in data; rename one of the two")
-        if name not in facts.names:
-            known = ", ".join(map(repr, facts.names))
-            raise FormulaError(
-                f"{name!r} is not a column of data; its columns are {known}"
-                if known
-                else f"{name!r} is not declared; add it to schema=, bounds= or levels="
-            )
-        if name not in schema:
-            if facts.kinds[name] in {"text", "category"}:
-                raise SchemaError(
-                    f"column {name!r} has no declared levels; add levels={{{name!r}: ['...', '...']}} with all the "
-                    "levels that it can take"
-                )
-            raise SchemaError(
-                f"column {name!r} has no declared bounds; add bounds={{{name!r}: (lowest, highest)}} from public "
-                f"knowledge, or levels={{{name!r}: [...]}} if it is a category"
-            )
-
-
 def _refuse_vanishing_powers(tree: Any) -> None:
     """Refuse ``x**2``, ``x^2`` and ``x*x``, which mean ``x`` in a formula and are written by mistake."""
 
@@ -292,66 +272,3 @@ def _refuse_vanishing_powers(tree: Any) -> None:
         raise FormulaError(f"{shown} is the same as {name} in a formula; write I({name}**{power})")
 
     visit(tree, check)
-
-
-def numeric_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
-    """Return the response's reading; least squares needs one column of numbers.
-
-    Raises
-    ------
-    SchemaError, FormulaError
-        If the response is a category, or has several columns.
-    """
-    reading = parsed.readings[parsed.response]
-    if isinstance(reading, Factor):
-        column = schema[reading.column]
-        text = isinstance(column, Categorical) and isinstance(column.levels[0], str)
-        raise SchemaError(
-            f"dp_ols needs a numeric outcome; {parsed.response!r} is {'text' if text else 'a category'}. Declare its "
-            "bounds, or use a 0/1 column"
-        )
-    if isinstance(reading, Vector):
-        raise FormulaError(f"dp_ols needs one outcome; {parsed.response!r} has several columns")
-    return reading
-
-
-def binary_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
-    """Return the reading of an outcome with two levels, as a number from 0 (first level) to 1 (last).
-
-    Raises
-    ------
-    SchemaError, FormulaError
-        If the response has not two declared levels and is not a number between 0 and 1.
-    """
-    reading = parsed.readings[parsed.response]
-    if isinstance(reading, Vector):
-        raise FormulaError(f"dp_logit needs one outcome; {parsed.response!r} has several columns")
-    if isinstance(reading, Factor):
-        column = schema[reading.column]
-        if isinstance(column, Categorical) and len(column.levels) != 2:
-            raise SchemaError(
-                f"dp_logit needs an outcome of two levels; {parsed.response!r} has {len(column.levels)}. Write a "
-                f"comparison such as {spell(reading.column)} == {column.levels[-1]!r} as the outcome"
-            )
-        text = spell(reading.column)
-        if isinstance(column, Categorical):
-            text += f" == {column.levels[-1]!r}"
-        reading = read_expression(text, schema.columns)
-    if not isinstance(reading, Numeric):  # pragma: no cover - a comparison and a bool column are numbers
-        raise FormulaError(f"dp_logit cannot use {parsed.response!r} as an outcome")
-    return reading
-
-
-def require_unit_interval(text: str, lower: float, upper: float) -> None:
-    """Refuse an outcome that is declared to leave [0, 1].
-
-    Raises
-    ------
-    SchemaError
-        From the declared bounds.
-    """
-    if (lower, upper) != (0.0, 1.0):
-        raise SchemaError(
-            f"dp_logit needs an outcome between 0 and 1; {text!r} is declared from {lower:g} to {upper:g}. Declare its "
-            "two levels, levels={" + f"{text!r}: [failure, success]" + "}, or bounds (0, 1)"
-        )

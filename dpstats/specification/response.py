@@ -1,0 +1,72 @@
+"""The response of a formula: one column of numbers, or an outcome of two levels."""
+
+from __future__ import annotations
+
+from dpstats.errors import FormulaError, SchemaError
+from dpstats.specification.expressions import Factor, Numeric, Vector, read_expression
+from dpstats.specification.formula import ParsedFormula
+from dpstats.specification.schema import Categorical, Schema
+from dpstats.specification.spelling import spell
+
+
+def numeric_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
+    """Return the response's reading; least squares needs one column of numbers.
+
+    Raises
+    ------
+    SchemaError, FormulaError
+        If the response is a category, or has several columns.
+    """
+    reading = parsed.readings[parsed.response]
+    if isinstance(reading, Factor):
+        column = schema[reading.column]
+        text = isinstance(column, Categorical) and isinstance(column.levels[0], str)
+        raise SchemaError(
+            f"dp_ols needs a numeric outcome; {parsed.response!r} is {'text' if text else 'a category'}. Declare its "
+            "bounds, or use a 0/1 column"
+        )
+    if isinstance(reading, Vector):
+        raise FormulaError(f"dp_ols needs one outcome; {parsed.response!r} has several columns")
+    return reading
+
+
+def binary_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
+    """Return the reading of an outcome with two levels, as a number from 0 (first level) to 1 (last).
+
+    Raises
+    ------
+    SchemaError, FormulaError
+        If the response has not two declared levels and is not a number between 0 and 1.
+    """
+    reading = parsed.readings[parsed.response]
+    if isinstance(reading, Vector):
+        raise FormulaError(f"dp_logit needs one outcome; {parsed.response!r} has several columns")
+    if isinstance(reading, Factor):
+        column = schema[reading.column]
+        if isinstance(column, Categorical) and len(column.levels) != 2:
+            raise SchemaError(
+                f"dp_logit needs an outcome of two levels; {parsed.response!r} has {len(column.levels)}. Write a "
+                f"comparison such as {spell(reading.column)} == {column.levels[-1]!r} as the outcome"
+            )
+        text = spell(reading.column)
+        if isinstance(column, Categorical):
+            text += f" == {column.levels[-1]!r}"
+        reading = read_expression(text, schema.columns)
+    if not isinstance(reading, Numeric):  # pragma: no cover - a comparison and a bool column are numbers
+        raise FormulaError(f"dp_logit cannot use {parsed.response!r} as an outcome")
+    return reading
+
+
+def require_unit_interval(text: str, lower: float, upper: float) -> None:
+    """Refuse an outcome that is declared to leave [0, 1].
+
+    Raises
+    ------
+    SchemaError
+        From the declared bounds.
+    """
+    if (lower, upper) != (0.0, 1.0):
+        raise SchemaError(
+            f"dp_logit needs an outcome between 0 and 1; {text!r} is declared from {lower:g} to {upper:g}. Declare its "
+            "two levels, levels={" + f"{text!r}: [failure, success]" + "}, or bounds (0, 1)"
+        )
