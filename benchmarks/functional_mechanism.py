@@ -36,7 +36,8 @@ from dpstats.inference.diagnostics import kappa
 from dpstats.inference.estimates import fit_least_squares, fit_ridge
 from dpstats.inference.moments import NoisyMoments
 from dpstats.mechanisms import adassp, functional
-from dpstats.mechanisms.histogram import MOST_CELLS, MOVED, default_threshold, regress
+from dpstats.mechanisms.cell_regression import regress
+from dpstats.mechanisms.histogram import MOST_CELLS, MOVED, default_threshold
 from dpstats.mechanisms.ssp import plan_moments
 from dpstats.privacy.notions import Budget
 from dpstats.records.features import feature_rows

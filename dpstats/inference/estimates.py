@@ -1,4 +1,4 @@
-"""Least squares from noisy moments: estimate, residual variance, covariance, R-squared.
+"""Least squares from noisy moments: estimate, residual variance, covariance.
 
 Notation of the methods: coded moments M over (z_x, y); A = M_xx, b = M_xy. All inversions are done in an orthonormal
 basis Q of the model's columns, L' = Q R, in which the coefficients are gamma = R beta. The response is centred, so its
@@ -268,7 +268,7 @@ def _residual_variance(
     squares = float(residual @ moments.matrix @ residual)
     raw = (squares + trace) / df_resid
     sd = math.sqrt(moments.variance_of(moments.forms(residual[None], residual)[0])) / df_resid
-    empty = _empty_residual(space)
+    empty = empty_residual(space)
     reach = 1.0 if space.has_constant else 1.0 + abs(space.offset)
     possible = reach**2 * max(moments.n_complete, 1.0) / df_resid
     largest = float(empty @ moments.matrix @ empty) / df_resid
@@ -277,46 +277,7 @@ def _residual_variance(
     return clamped, sd, clamped != raw
 
 
-def _empty_residual(space: ModelSpace) -> NDArray[np.float64]:
+def empty_residual(space: ModelSpace) -> NDArray[np.float64]:
     """Residual of the empty model: the response about its mid-range if the constant is spanned, about raw 0 if not."""
     offset = 0.0 if space.has_constant else space.offset
     return np.append(offset * space.constant, 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class RSquared:
-    """Noisy R-squared (zone: released).
-
-    Attributes
-    ----------
-    value, adjusted : float
-        Clipped to [0, 1]; nan where the noise in the total sum of squares hides it.
-    """
-
-    value: float
-    adjusted: float
-
-
-def r_squared(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> RSquared:
-    """Return R-squared from released numbers; centred if the model spans the constant, as in statsmodels.
-
-    Notes
-    -----
-    TSS = y'y - ((sum y)^2 - v) / n_c, v the noise variance of the sum; R-squared = 1 - (n_c - q) sigma^2 / TSS.
-    """
-    n = max(moments.n_complete, 1.0)
-    response = _empty_residual(space)
-    form = moments.forms(response[None], response)[0]
-    total, variance = float(form @ moments.values), moments.variance_of(form)
-    if space.has_constant:
-        mean_form = moments.forms(space.constant[None], response)[0]
-        mean = float(mean_form @ moments.values)
-        mean_variance = moments.variance_of(mean_form)
-        total -= (mean**2 - mean_variance) / n
-        variance += (2 * mean / n) ** 2 * mean_variance
-    unresolved = fit.sigma2_sd > 0 and (fit.sigma2_clamped or fit.df_resid * fit.sigma2_sd > total / 4)
-    if total <= 0 or math.sqrt(variance) > total / 2 or unresolved:
-        return RSquared(math.nan, math.nan)
-    ratio = fit.df_resid * fit.sigma2 / total
-    df_total = max(n - space.has_constant, 1.0)
-    return RSquared(*(min(max(1 - share, 0.0), 1.0) for share in (ratio, ratio * df_total / fit.df_resid)))

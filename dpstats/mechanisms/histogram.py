@@ -8,7 +8,6 @@ their cells grow exponentially with the number of columns.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpstats.errors import OptionError, SchemaError, shown
+from dpstats.mechanisms.cell_regression import Family, regress
 from dpstats.mechanisms.lattice import choose_bits
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
@@ -30,14 +30,11 @@ from dpstats.specification.cells import CellGrid, cell_grid
 from dpstats.specification.coding import code_design
 from dpstats.specification.design import Design, build_design
 from dpstats.specification.features import Features, build_features
-from dpstats.specification.rowmap import RowMap
 from dpstats.specification.schema import Schema, complete_schema
 from dpstats.specification.view import full_view
 
-Family = Literal["linear", "logistic"]
 Label = Literal["real", "simulated", "none"]
 MOST_CELLS = 10**8
-CHUNK = 500_000
 LEAST_SCALE = 1e-3
 """A smaller scale of noise on whole numbers is no noise."""
 MOVED = 2.0
@@ -273,55 +270,3 @@ def _whole(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise OptionError(f"{name} must be a whole number of at least 1, not {shown(value)}")
     return value
-
-
-def regress(features: Features, grid: CellGrid, sample: WeightedCells, family: Family) -> NDArray[np.float64]:
-    """Regress on a weighted row at the centre of each cell.
-
-    Parameters
-    ----------
-    features : Features
-        The model's columns.
-    grid : CellGrid
-        The cells.
-    sample : WeightedCells
-        Released cells with their weights.
-    family : {"linear", "logistic"}
-        Least squares, or a logit.
-
-    Returns
-    -------
-    ndarray
-        Coefficients in raw units, shape (q,).
-    """
-    starts = range(0, len(sample.cells), CHUNK)
-    chunks = ((sample.cells[s : s + CHUNK], sample.weights[s : s + CHUNK]) for s in starts)
-    d = features.n_features
-    if family == "linear":
-        total = np.zeros((d + 1, d + 1))
-        for cells, weights in chunks:
-            rows = _centres(features, grid, cells)
-            total += rows.T @ (weights[:, None] * rows)
-        solution = np.linalg.lstsq(total[:d, :d], total[:d, d], rcond=None)[0]
-        return features.raw_coefficients(np.asarray(solution))
-    rows = np.concatenate([np.empty((0, d + 1)), *(_centres(features, grid, cells) for cells, _ in chunks)])
-    return features.raw_coefficients(_weighted_logit(rows, sample.weights) / features.half)
-
-
-def _centres(features: Features, grid: CellGrid, cells: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return features and coded outcome of rows at the centres of cells, shape (n, d + 1)."""
-    coded = RowMap(features.coding).code(grid.rows(cells), len(cells))
-    return np.asarray(coded.columns @ features.combine.T)
-
-
-def _weighted_logit(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the maximum-likelihood coefficients; zeros where there is nothing to fit."""
-    from statsmodels.genmod.families import Binomial
-    from statsmodels.genmod.generalized_linear_model import GLM
-
-    if not len(rows):
-        return np.zeros(rows.shape[1] - 1)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        model = GLM((rows[:, -1] + 1) / 2, rows[:, :-1], family=Binomial(), freq_weights=weights)
-        return np.asarray(model.fit(maxiter=25).params, dtype=np.float64)

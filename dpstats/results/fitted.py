@@ -13,9 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpstats.inference.diagnostics import kappa
-from dpstats.inference.estimates import LeastSquares, ModelSpace, RSquared, r_squared
+from dpstats.inference.estimates import LeastSquares, ModelSpace
 from dpstats.inference.moment_test import Contrast, contrasts
 from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.r_squared import RSquared, r_squared
 from dpstats.inference.robust import with_robust_sampling
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.results.contrast_test import check_alpha
