@@ -14,11 +14,11 @@ from dpstats.inference.critical_values import NORMAL, standard_law
 from dpstats.inference.estimates import (
     fit_least_squares,
     noise_covariance,
-    r_squared,
     residual_vector,
     spread_of,
 )
 from dpstats.inference.moment_test import Contrast, capped_statistic, contrasts, fieller_interval
+from dpstats.inference.r_squared import r_squared
 from dpstats.specification.schema import Binary, Categorical, Continuous
 
 SCHEMA = {
