@@ -567,6 +567,8 @@ def test_the_summary_says_what_is_estimated(adult):
     assert "by a public ridge of" in " ".join(str(ridged.summary()).split())
     plain = dps.dp_ols(formula, adult.data, 1.0, schema=adult.schema, mechanism=dps.Functional(bounded="trim"))
     assert "ridge" not in str(plain.summary())
+    repeated = dps.dp_ols(formula, adult.data, 1.0, schema=adult.schema, mechanism=dps.Functional(bounded="repeat"))
+    assert "Noise was drawn until" in str(repeated.summary())
     logit = dps.dp_logit("income ~ age", adult.data, 1.0, schema=adult.schema)
     text = " ".join(str(logit.summary()).split())
     assert "NOT the coefficients of a logit" in text

@@ -228,7 +228,14 @@ def released_sums(plan: ObjectivePlan, sums: MomentSums) -> NDArray[np.int64]:
 
 
 def noisy_moments(plan: ObjectivePlan, released: NDArray[np.int64]) -> NoisyMoments:
-    """Return released integers as moments of features in [-1, 1]."""
+    """Return released integers as moments of features in [-1, 1].
+
+    Notes
+    -----
+    An average of two draws (entries="full") is taken for one Laplace noise of the same variance: its tails are lighter,
+    so intervals are a little too wide. The law of noise that was accepted (bounded="repeat") is taken for that of any
+    noise: the forecast refuses where less than half of the draws would be accepted.
+    """
     pairs = plan.pairs
     units = pairs.units(plan.features.lattice_box(plan.bits)) * 4.0**plan.bits
     values = pairs.average(released.astype(np.float64)) / units

@@ -11,6 +11,11 @@ from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
 from dpstats.results.objective_release import ObjectiveRelease
 
+REPEATED = (
+    "Noise was drawn until the objective was bounded, each draw at half the budget; std err and intervals take no "
+    "account of the draws that were rejected."
+)
+
 
 def refuse_hopeless_objective(infeasible: str, plan: ObjectivePlan, n_rows: int) -> None:
     """Ask the forecast, unless the user goes on anyway.
@@ -40,4 +45,5 @@ def released_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource) 
     moments = release_objective(plan, source, noise)
     name = "diff-lr" if isinstance(plan.options, DiffLR) else "functional"
     privacy = PrivacyCost(plan.budget, {"noisy objective": plan.cost}, noise=noise.label)
-    return ObjectiveRelease(plan.features, moments, plan.ridge, name, plan.objective.binary, privacy)
+    remarks = (REPEATED,) if plan.options.bounded == "repeat" else ()
+    return ObjectiveRelease(plan.features, moments, plan.ridge, name, plan.objective.binary, privacy, remarks)

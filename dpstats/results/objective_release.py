@@ -46,6 +46,8 @@ class ObjectiveRelease:
         True for the Taylor logistic objective.
     privacy : PrivacyCost
         What the release cost.
+    remarks : tuple of str
+        What a reader of the summary should know beyond the estimand.
     declared : str
         Where bounds and levels came from.
     """
@@ -56,6 +58,7 @@ class ObjectiveRelease:
     method: str
     binary: bool
     privacy: PrivacyCost
+    remarks: tuple[str, ...] = ()
     declared: str = "declared"
 
     @property

@@ -73,6 +73,11 @@ class MomentRelease:
         return self.coding.noise
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of the summary should know beyond the estimand."""
+        return ()
+
+    @property
     def estimand(self) -> str:
         """What the coefficients of a fit estimate."""
         return PROJECTION

@@ -227,6 +227,7 @@ def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
         f"Estimand: {results.release.estimand}. Values outside the bounds are clipped, undeclared levels and "
         "unreadable entries count as missing.",
     ]
+    notes += results.release.remarks
     if any(math.isinf(low) for low in results.conf_int(alpha)[0]):
         notes.append(
             "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows, fewer "
