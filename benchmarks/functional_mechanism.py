@@ -74,7 +74,7 @@ FM_OPTIONS = {
 SPLITS = {
     "Diff-LR paper split": DiffLR(split="paper"),
     "Diff-LR proportional": DiffLR(split="proportional"),
-    "Diff-LR optimal": DiffLR(),
+    "Diff-LR optimal": DiffLR(signal=1.0),
 }
 ATTRIBUTES = {
     5: ["age", "male", "educ", "family"],

@@ -28,7 +28,6 @@ from dpstats.specification.view import ModelView
 
 UNIFORM_SD = 1 / math.sqrt(3)
 LEAST_SIGNAL = 1 / 1.5
-LEAST_ACCEPTED = 0.5
 
 
 class PlannedMoments(Protocol):
@@ -166,12 +165,12 @@ def require_feasible(plan: PlannedMoments, n_rows: int, usable: Usable | None = 
     raise InfeasibleError(
         f"nothing useful can come out of {plan.view.design.formula!r} with {n_rows} rows and {plan.budget}: the "
         "noise would exceed the signal of every slope, even if all columns were spread evenly over their bounds. "
-        f"Bounded 95 % intervals need about {round_up(n_rows * factor):,} rows, or {_larger(plan.budget, factor)}, or "
+        f"To rise well above it takes about {round_up(n_rows * factor):,} rows, or {_larger(plan.budget, factor)}, or "
         "fewer columns or tighter bounds. Nothing was spent; infeasible='fit' goes on anyway"
     )
 
 
-def require_acceptance(plan: PlannedMoments, n_rows: int) -> None:
+def require_acceptance(plan: PlannedMoments, n_rows: int, least: float) -> None:
     """Refuse to draw noise until X'X is positive definite where that would take long on the reference table.
 
     Parameters
@@ -180,21 +179,22 @@ def require_acceptance(plan: PlannedMoments, n_rows: int) -> None:
         The planned release, of Laplace noise.
     n_rows : int
         Public length of the table.
+    least : float
+        Share of draws that must be accepted.
 
     Raises
     ------
     InfeasibleError
-        If fewer than half of the draws would be accepted.
+        If fewer draws would be accepted.
     """
     if not plan.budget.is_private:
         return
     accepted = share_bounded(reference_moments(plan, Reference(float(n_rows)), plan.space))
-    if accepted < LEAST_ACCEPTED:
+    if accepted < least:
         raise InfeasibleError(
             f"bounded='repeat' would accept about {accepted:.0%} of the draws for {plan.view.design.formula!r} with "
             f"{n_rows} rows and {plan.budget}, even if all columns were spread evenly over their bounds, and might not "
-            "end. Use bounded='regularize+trim', more rows or a larger epsilon. Nothing was spent; "
-            "infeasible='fit' goes on anyway"
+            "end. Use bounded='regularize+trim', more rows or a larger epsilon. Nothing was spent"
         )
 
 

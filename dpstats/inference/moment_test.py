@@ -48,6 +48,21 @@ class Contrast:
     unidentified: bool
 
     @property
+    def sd(self) -> float:
+        """Standard error of the estimate; nan where the moments identify nothing."""
+        return math.nan if self.unidentified else math.sqrt(self.q0)
+
+    @property
+    def sampling_sd(self) -> float:
+        """The part of `sd` that a non-private fit would have too."""
+        return math.nan if self.unidentified else math.sqrt(self.sampling)
+
+    @property
+    def privacy_sd(self) -> float:
+        """The part of `sd` that is privacy noise."""
+        return math.nan if self.unidentified else math.sqrt(max(self.q0 - self.sampling, 0.0))
+
+    @property
     def signal_to_noise(self) -> float:
         """SNR_c = 1 / sqrt(q2): the interval at critical value z is bounded if and only if SNR_c > z."""
         if self.unidentified:

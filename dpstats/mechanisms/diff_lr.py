@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 from dpstats.mechanisms.options import DiffLR
 from dpstats.specification.objectives import Scales, cost_without_squares, factor, scales_at_ratio, squares_scale
 
+DEFAULT_SHARE, DEFAULT_SIGNAL = 0.75, 0.7
 LEAST_RATIO = 0.2
 """Smallest epsilon_1 / epsilon_2 of the published composition, so that y'y keeps its place in the budget."""
 
@@ -47,14 +48,16 @@ def split_scales(options: DiffLR, d: int, size: float, usable: float) -> Scales:
         first, second = k * size**2 / 4, 4 * size
     else:
         first, second = 2.0 * d**2, 4.0 * d
+    signal = DEFAULT_SIGNAL if options.signal is None else options.signal
     if options.split == "paper":
-        split = options.share / (1 - options.share)
+        share = DEFAULT_SHARE if options.share is None else options.share
+        split = share / (1 - share)
     elif options.split == "proportional":
         split = first / second
     elif options.sensitivity == "paper":
-        split = (math.sqrt(2 * a) * first * options.signal / second) ** (2 / 3)
+        split = (math.sqrt(2 * a) * first * signal / second) ** (2 / 3)
     else:
-        return scales_at_ratio(size, _best_ratio(size, k, a, options.signal), k, usable)
+        return scales_at_ratio(size, _best_ratio(size, k, a, signal), k, usable)
     split = max(split, LEAST_RATIO)
     t1, t2 = first * (1 + split) / split, second * (1 + split) / 2
     if options.sensitivity == "tight":

@@ -114,8 +114,23 @@ class Functional(_NoisyObjective):
         ``"tight"`` is proved in `dpstats.specification.objectives`; ``"paper"`` is the published one, 2 (d + 1)^2 for
         least squares and d^2 / 4 + 3 d for the logistic loss; ``"code"`` that of the authors' program, without the
         constant term.
-    scaling, entries, bounded, multiple
-        As for `DiffLR`. The authors' program is ``Functional(sensitivity="code", entries="full", multiple=5)``.
+    scaling : {"box", "ball"}
+        Columns in [-1, 1], as in the authors' code, or ||x|| <= 1, as in the text of their paper ([0, 1 / sqrt(d)]
+        beside an intercept).
+    entries : {"triangle", "full"}
+        Noise on the upper triangle of X'X, copied, or on all ordered pairs, averaged (as in the authors' code).
+    bounded : {"regularize+trim", "regularize", "trim", "repeat"}
+        How the noisy objective is kept bounded: a ridge, dropping directions of non-positive curvature, both, or
+        drawing noise again until it is bounded. Each draw of ``"repeat"`` uses half of epsilon; its loop has no cap,
+        and how long it takes can betray how many draws were rejected, so use it only where no one can see the time.
+    multiple : float
+        The ridge, as a multiple of the standard deviation of the noise in an entry of X'X: 4 in the paper, 5 in the
+        authors' code.
+
+    Notes
+    -----
+    The authors' program is ``Functional(sensitivity="code", entries="full", multiple=5)``, the text of their paper
+    ``Functional(sensitivity="paper", scaling="ball")``.
 
     Examples
     --------
@@ -139,10 +154,11 @@ class DiffLR(_NoisyObjective):
         ``"optimal"`` minimises the expected excess risk to first order, the ridge's bias included; ``"proportional"``
         gives both parts the same noise scale and equals the functional mechanism without its constant; ``"paper"``
         gives X'X the stated `share`.
-    share : float
-        epsilon_1 / epsilon of the split ``"paper"``, at least 1/2.
-    signal : float
-        Public guess of the norm of the coefficients on coded columns, for the split ``"optimal"``.
+    share : float, optional
+        epsilon_1 / epsilon of the split ``"paper"``, at least 1/2; .75 by default. The paper leaves it open.
+    signal : float, optional
+        Public guess of the norm of the coefficients on coded columns, for the split ``"optimal"``; .7 by default. A
+        guess three times too large or too small costs about a quarter of the excess risk.
     sensitivity : {"tight", "paper"}
         ``"tight"`` is proved jointly for both parts in `dpstats.specification.objectives`; ``"paper"`` composes the
         published 2 d^2 and 4 d.
@@ -164,8 +180,8 @@ class DiffLR(_NoisyObjective):
     """
 
     split: Literal["optimal", "proportional", "paper"] = "optimal"
-    share: float = 0.75
-    signal: float = 1.0
+    share: float | None = None
+    signal: float | None = None
 
     _choices: ClassVar[dict[str, tuple[str, ...]]] = {
         **_NoisyObjective._choices,
@@ -174,8 +190,11 @@ class DiffLR(_NoisyObjective):
 
     def __post_init__(self) -> None:
         _NoisyObjective.__post_init__(self)
-        _require_number(self, "share", 0.5, 1.0)
-        _require_number(self, "signal", 0.0, math.inf)
+        for name, split, low, high in (("share", "paper", 0.5, 1.0), ("signal", "optimal", 0.0, math.inf)):
+            if getattr(self, name) is not None:
+                _require_number(self, name, low, high)
+                if self.split != split:
+                    raise OptionError(f"{name} belongs to split={split!r}, not to split={self.split!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,9 @@ def dp_logit(
     formula: str,
     data: Any,
     epsilon: float | None = None,
+    delta: float | None = None,
     *,
+    rho: float | None = None,
     bounds: Mapping[str, Sequence[float]] | None = None,
     levels: Mapping[str, Sequence[Hashable]] | None = None,
     schema: Schema | None = None,
@@ -44,6 +46,8 @@ def dp_logit(
         One row per record.
     epsilon : float
         Pure epsilon-DP budget. ``float("inf")`` fits without noise, and every print says NOT PRIVATE.
+    delta, rho : None
+        As for `dp_ols`; no mechanism of this model takes them yet.
     bounds : dict of str to (float, float), optional
         Public bounds of numeric columns, keyed by raw column.
     levels : dict of str to list, optional
@@ -81,9 +85,9 @@ def dp_logit(
     >>> list(fit.params.index)
     ['Intercept', 'C(sex)[T.Male]', 'age']
     """
-    if epsilon is None:
+    if epsilon is None and delta is None and rho is None:
         raise BudgetError("give a privacy budget, as in epsilon=1")
-    budget = budget_of(epsilon, None, None)
+    budget = budget_of(epsilon, delta, rho)
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LOGIT_MECHANISMS)

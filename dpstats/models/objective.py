@@ -11,6 +11,8 @@ from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
 from dpstats.results.objective_release import ObjectiveRelease
 
+HALF, ONE_IN_A_HUNDRED = 0.5, 0.01
+"""Draws that must be accepted: by default, and where the user goes on anyway."""
 REPEATED = (
     "Noise was drawn until the objective was bounded, each draw at half the budget; std err and intervals take no "
     "account of the draws that were rejected."
@@ -18,7 +20,7 @@ REPEATED = (
 
 
 def refuse_hopeless_objective(infeasible: str, plan: ObjectivePlan, n_rows: int) -> None:
-    """Ask the forecast, unless the user goes on anyway.
+    """Ask the forecast, unless the user goes on anyway; a loop that would not end is refused in any case.
 
     Raises
     ------
@@ -26,8 +28,8 @@ def refuse_hopeless_objective(infeasible: str, plan: ObjectivePlan, n_rows: int)
         If nothing useful can come out, or drawing until the objective is bounded would take long.
     """
     refuse_if_hopeless(infeasible, plan, n_rows)
-    if infeasible == "refuse" and plan.options.bounded == "repeat":
-        require_acceptance(plan, n_rows)
+    if plan.options.bounded == "repeat":
+        require_acceptance(plan, n_rows, HALF if infeasible == "refuse" else ONE_IN_A_HUNDRED)
 
 
 def released_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource) -> ObjectiveRelease:

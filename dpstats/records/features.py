@@ -34,9 +34,13 @@ def feature_rows(partition: Partition, features: Features, bits: int) -> tuple[N
     """
     coded = RowMap(features.coding).code(partition.columns, partition.n_rows)
     radii = features.lattice_radii(bits)
-    rows = np.empty((partition.n_rows, len(radii)), order="F")
-    for weights, radius, column in zip(features.combine, radii, rows.T, strict=True):
-        combine_columns(coded.columns, weights * radius, out=column)
+    diagonal = features.is_diagonal
+    rows = coded.columns if diagonal else np.empty((partition.n_rows, len(radii)), order="F")
+    for j, (weights, radius, column) in enumerate(zip(features.combine, radii, rows.T, strict=True)):
+        if diagonal:
+            column *= weights[j] * radius
+        else:
+            combine_columns(coded.columns, weights * radius, out=column)
         np.fmax(np.fmin(column, radius, out=column), -radius, out=column)
     np.rint(rows, out=rows)
     rows[~coded.complete] = 0.0

@@ -43,7 +43,7 @@ class ContrastTest:
     @property
     def sd(self) -> NDArray[np.float64]:
         """Standard errors, sampling and privacy noise together, shape (m,)."""
-        return np.array([self.scale * np.sqrt(contrast.q0) for contrast in self.contrasts])
+        return np.array([self.scale * contrast.sd for contrast in self.contrasts])
 
     @property
     def tvalue(self) -> NDArray[np.float64]:

@@ -119,17 +119,17 @@ class FittedModel:
     @property
     def bse(self) -> pd.Series:
         """Standard errors, sampling and privacy noise together; shape (q,)."""
-        return self._series([self._space.half * math.sqrt(c.q0) for c in self._coefficients])
+        return self._series([self._space.half * c.sd for c in self._coefficients])
 
     @property
     def bse_sampling(self) -> pd.Series:
         """The part of `bse` that a non-private fit would have too; bse^2 = bse_sampling^2 + bse_privacy^2."""
-        return self._series([self._space.half * math.sqrt(c.sampling) for c in self._coefficients])
+        return self._series([self._space.half * c.sampling_sd for c in self._coefficients])
 
     @property
     def bse_privacy(self) -> pd.Series:
         """The part of `bse` that is privacy noise."""
-        return self._series([self._space.half * math.sqrt(max(c.q0 - c.sampling, 0.0)) for c in self._coefficients])
+        return self._series([self._space.half * c.privacy_sd for c in self._coefficients])
 
     @property
     def tvalues(self) -> pd.Series:
@@ -176,6 +176,7 @@ class FittedModel:
         """Return the covariance matrix of the coefficients, sampling and privacy noise together; shape (q, q)."""
         back = np.linalg.inv(self._space.r)
         matrix = self._space.half**2 * back @ self._fit.covariance @ back.T
+        matrix = np.full_like(matrix, np.nan) if self._fit.singular else matrix
         return pd.DataFrame(matrix, index=self.model.exog_names, columns=self.model.exog_names)
 
     # -- sizes and fit -----------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ class DPTaylorLogitResults(DPResults):
     def predict(self, exog: Any = None, which: str = "mean") -> pd.Series:
         """Predict probabilities of the last outcome level for new rows.
 
+        They rank and classify rows about as a logit does, but are not calibrated: they are too near 1/2.
+
         Parameters
         ----------
         exog : pandas.DataFrame or dict of array-like

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpstats.errors import NotReleasedError
 from dpstats.inference.estimates import LeastSquares, ModelSpace, Ridge, fit_ridge
 from dpstats.inference.moments import NoisyMoments
@@ -23,9 +26,11 @@ def shrinkage(features: Features, size: float, what: str) -> str:
     """Say what a ridge on coded columns does to the coefficients; nothing without one."""
     if size == 0:
         return ""
-    towards = "slopes shrunk towards 0, and the level towards the middle of the outcome's range,"
-    towards = towards if features.has_intercept else "shrunk towards 0"
-    return f"; {towards} by {what} of {size:.4g} on columns coded to [-1, 1]"
+    middle = ", the outcome taken about the middle of its range" if features.has_intercept else ""
+    return (
+        f"; {what} of {size:.4g} on columns coded to {features.coded_range}{middle}, pulls the coefficients together "
+        "towards 0 (single ones may change sign)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,14 @@ class ObjectiveRelease:
     def solve(self, moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
         """Minimise the noisy objective."""
         return fit_ridge(moments, space, self.ridge)
+
+    def retained(self, moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> NDArray[np.float64]:
+        """Return the share of each coefficient that comes from the data and not from the ridge, shape (q,).
+
+        The diagonal of the map from least-squares to ridged coefficients, noise included.
+        """
+        gram = space.q.T @ moments.matrix[:-1, :-1] @ space.q
+        return np.diag(np.linalg.solve(space.r, fit.inverse @ gram @ space.r))
 
     def usable_moments(self) -> NoisyMoments:
         """Return the moments that the fit uses."""

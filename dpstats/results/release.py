@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpstats.errors import DataError, OptionError
 from dpstats.inference.estimates import LeastSquares, ModelSpace, fit_least_squares, model_space
@@ -89,6 +90,10 @@ class MomentRelease:
     def solve(self, moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
         """Return the least-squares fit of a model."""
         return fit_least_squares(moments, space)
+
+    def retained(self, moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> NDArray[np.float64]:
+        """Return the share of each coefficient that comes from the data and not from a ridge: all of it, shape (q,)."""
+        return np.ones(space.n_params)
 
     def usable_moments(self) -> NoisyMoments:
         """Return the moments that fits use."""

@@ -53,6 +53,12 @@ class DPResults(FittedModel):
         return self.release.estimand
 
     @property
+    def outweighed(self) -> list[str]:
+        """Coefficients of which a ridge makes up more than the data do; empty without a ridge."""
+        retained = self.release.retained(self._moments, self._space, self._fit)
+        return [name for name, share in zip(self.model.exog_names, retained, strict=True) if not share >= 0.5]
+
+    @property
     def shares_release(self) -> bool:
         """True if another formula's release was fitted, whose cost is shared."""
         return self.model.formula != self.release.formula

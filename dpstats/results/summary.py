@@ -228,10 +228,18 @@ def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
         "unreadable entries count as missing.",
     ]
     notes += results.release.remarks
-    if any(math.isinf(low) for low in results.conf_int(alpha)[0]):
+    unbounded = any(math.isinf(low) for low in results.conf_int(alpha)[0])
+    if unbounded and results.privacy.noise == "none":
+        notes.append("(-inf, inf): the columns do not identify this coefficient.")
+    elif unbounded:
         notes.append(
             "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows, fewer "
             "columns or tighter bounds would help."
+        )
+    elif results.outweighed:
+        notes.append(
+            f"The ridge outweighs the data in {', '.join(results.outweighed)}: estimate and interval say little about "
+            "the least-squares coefficient. A larger epsilon, more rows or tighter bounds would help."
         )
     if results.shares_release:
         notes.append(

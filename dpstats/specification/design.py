@@ -19,7 +19,7 @@ from dpstats.specification.formula import ParsedFormula, parse_formula
 from dpstats.specification.grids import quoting, schema_frame
 from dpstats.specification.model_columns import ModelColumn, model_columns
 from dpstats.specification.polynomials import ONE, Monomial, Polynomial, Symbol
-from dpstats.specification.response import binary_response, numeric_response, require_unit_interval
+from dpstats.specification.response import binary_response, numeric_response, unit_response
 from dpstats.specification.schema import Categorical, Schema, TableFacts, check_table
 from dpstats.specification.symbols import ScalarSymbol, VectorSymbol, scalar_symbol, vector_symbol
 
@@ -112,7 +112,7 @@ def _build(formula: str, schema: Schema, facts: TableFacts, binary: bool) -> Des
     used = Schema({name: schema[name] for name in parsed.variables})
     response = scalar_symbol(_response_symbol(parsed.response, outcome), used)
     if binary:
-        require_unit_interval(parsed.response, response.lower, response.upper)
+        response = unit_response(response)
     scalars, vectors = _bounded_symbols(parsed, used)
     specification = _learn_right_hand_side(parsed, used)
     columns = _merge_lone_products(model_columns(parsed, specification, vectors, used))

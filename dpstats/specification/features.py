@@ -42,6 +42,8 @@ class Features:
         Coded columns from which features are combined.
     view : ModelView
         The model; its contrast gives model columns in raw units from features in [-1, 1], shape (d, d).
+    scaling : {"box", "ball"}
+        Which box.
     box : float
         B: in units of their box, features are in [-B, B].
     combine : ndarray
@@ -56,6 +58,7 @@ class Features:
 
     coding: Coding
     view: ModelView
+    scaling: Scaling
     box: float
     combine: NDArray[np.float64]
     constant: NDArray[np.float64]
@@ -72,6 +75,18 @@ class Features:
     def has_intercept(self) -> bool:
         """True if the model has an explicit intercept."""
         return self.intercept >= 0
+
+    @property
+    def coded_range(self) -> str:
+        """What the columns but the intercept are coded to, before they are scaled to the box."""
+        return "[0, 1]" if self.scaling == "ball" and self.has_intercept else "[-1, 1]"
+
+    @property
+    def is_diagonal(self) -> bool:
+        """True if each feature is a multiple of the coded column at its place."""
+        return (
+            self.combine.shape[0] == self.combine.shape[1] and not (self.combine - np.diag(np.diag(self.combine))).any()
+        )
 
     @property
     def size(self) -> float:
@@ -132,13 +147,18 @@ def build_features(view: ModelView, coding: Coding, scaling: Scaling, *, binary:
     combine[:-1, :-1] = (view.contrast - np.outer(mid, coding.constant)) / half[:, None]
     combine[-1, -1] = design.response.half / reach
     combine[-1, :-1] = (design.response.mid - centre) / reach * coding.constant
-    weights = np.linalg.lstsq(view.contrast.T, coding.constant, rcond=None)[0]
+    constant: NDArray[np.float64] = np.zeros(len(low))
+    if intercept >= 0:
+        constant[intercept] = 1.0
+    elif view.has_constant:
+        constant = np.asarray(np.linalg.lstsq(combine[:-1, :-1].T, coding.constant, rcond=None)[0], dtype=np.float64)
     return Features(
         coding,
         ModelView(design, contrast, view.has_constant),
+        scaling,
         1.0 if scaling == "box" else 1 / math.sqrt(len(low)),
         np.where(np.abs(combine) < ROUNDING, 0.0, combine),
-        np.asarray(weights @ contrast) if view.has_constant else np.zeros(len(low)),
+        constant,
         intercept,
         *((0.0, PROBABILITY_SLOPE) if binary else (centre, reach)),
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpstats.errors import FormulaError, SchemaError
 from dpstats.specification.expressions import Factor, Numeric, Vector, read_expression
 from dpstats.specification.formula import ParsedFormula
 from dpstats.specification.schema import Categorical, Schema
 from dpstats.specification.spelling import spell
+from dpstats.specification.symbols import WIDENING, ScalarSymbol
 
 
 def numeric_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
@@ -46,7 +49,7 @@ def binary_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
         if isinstance(column, Categorical) and len(column.levels) != 2:
             raise SchemaError(
                 f"dp_logit needs an outcome of two levels; {parsed.response!r} has {len(column.levels)}. Write a "
-                f"comparison such as {spell(reading.column)} == {column.levels[-1]!r} as the outcome"
+                f"comparison such as I({spell(reading.column)} == {column.levels[-1]!r}) as the outcome"
             )
         text = spell(reading.column)
         if isinstance(column, Categorical):
@@ -57,16 +60,23 @@ def binary_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
     return reading
 
 
-def require_unit_interval(text: str, lower: float, upper: float) -> None:
-    """Refuse an outcome that is declared to leave [0, 1].
+def unit_response(symbol: ScalarSymbol) -> ScalarSymbol:
+    """Return an outcome with the bounds 0 and 1, which a transform's grid gives up to its widening.
 
     Raises
     ------
     SchemaError
-        From the declared bounds.
+        If the outcome is declared to leave [0, 1].
     """
-    if (lower, upper) != (0.0, 1.0):
-        raise SchemaError(
-            f"dp_logit needs an outcome between 0 and 1; {text!r} is declared from {lower:g} to {upper:g}. Declare its "
-            "two levels, levels={" + f"{text!r}: [failure, success]" + "}, or bounds (0, 1)"
+    if max(abs(symbol.lower), abs(symbol.upper - 1)) > 2 * WIDENING:
+        text = symbol.symbol.text
+        cure = (
+            "Declare its two levels, levels={" + f"{text!r}: [failure, success]" + "}, or bounds (0, 1)"
+            if symbol.symbol.form == "column"
+            else "Write a comparison, such as I(x > 0), as the outcome"
         )
+        raise SchemaError(
+            f"dp_logit needs an outcome between 0 and 1; {text!r} reaches from {symbol.lower:g} to {symbol.upper:g}. "
+            f"{cure}"
+        )
+    return replace(symbol, lower=0.0, upper=1.0)
