@@ -1,4 +1,4 @@
-"""The experiments of Zhang et al. 2012 and Zheng and Zou 2016; writes functional_mechanism.csv, .md and .png files.
+"""The experiments of Zhang et al. 2012 and Zheng and Zou 2016; writes functional_mechanism.csv.gz, .md and .png files.
 
     python benchmarks/functional_mechanism.py [--repeats 5] [--processes 2] [--report]
 
@@ -74,7 +74,7 @@ FM_OPTIONS = {
 SPLITS = {
     "Diff-LR paper split": DiffLR(split="paper"),
     "Diff-LR proportional": DiffLR(split="proportional"),
-    "Diff-LR optimal": DiffLR(signal=1.0),
+    "Diff-LR optimal": DiffLR(),
 }
 ATTRIBUTES = {
     5: ["age", "male", "educ", "family"],
@@ -104,12 +104,12 @@ REAL = {
 
 
 @lru_cache(maxsize=1)
-def persons(country: str) -> tuple[pd.DataFrame, Schema]:
-    """The paper's attributes as numbers, and their public schema."""
+def persons(country: str, n: int | None = None) -> tuple[pd.DataFrame, Schema]:
+    """The paper's attributes as numbers, and their public schema; at the paper's size by default."""
     spec = importlib.util.spec_from_file_location("fm_like_generate", tables_folder() / "fm_like_generate.py")
     generator = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generator)
-    raw = generator.generate(country, SIZES[country], 0)
+    raw = generator.generate(country, n or SIZES[country], 0)
     frame = pd.DataFrame(
         {
             "age": raw["age"],
@@ -334,24 +334,24 @@ def measure(
 def times(repeats: int = 7) -> pd.DataFrame:
     """Median seconds of whole calls on the same rows, from formula to coefficients."""
     rows = []
-    for country in SIZES:
+    for country, n in [*SIZES.items(), ("US", 1_000_000)]:
         for d in DIMENSIONS:
-            calls = calls_of(country, d)
+            calls = calls_of(country, n, d)
             seconds: dict[str, list[float]] = {name: [] for name in calls}
             for _ in range(repeats):
                 for name, call in calls.items():
                     start = time.perf_counter()
                     call()
                     seconds[name].append(time.perf_counter() - start)
-            row = {"table": country, "d": d} | {name: np.median(found) for name, found in seconds.items()}
+            row = {"table": country, "n": n, "d": d} | {name: np.median(found) for name, found in seconds.items()}
             row["smf.logit / FM logistic"] = row["smf.logit"] / row["FM logistic"]
             row["smf.ols / FM linear"] = row["smf.ols"] / row["FM linear"]
             rows.append(row)
     return pd.DataFrame(rows)
 
 
-def calls_of(country: str, d: int) -> dict[str, Callable[[], object]]:
-    data, schema = persons(country)
+def calls_of(country: str, n: int, d: int) -> dict[str, Callable[[], object]]:
+    data, schema = persons(country, n)
     logit, linear = formula_of(d, "logistic"), formula_of(d, "linear")
     return {
         "FM logistic": lambda: dps.dp_logit(logit, data, 0.8, schema=schema).params,
@@ -465,10 +465,26 @@ STYLES = {
     "FM tight": ("navy", "-"),
     "Diff-LR optimal": ("tab:green", "-"),
     "ssp": ("tab:red", "-"),
-    "AdaSSP (delta)": ("tab:purple", "-"),
+    "ssp (delta)": ("tab:red", ":"),
+    "AdaSSP (delta)": ("tab:purple", ":"),
     "FP": ("tab:orange", "-"),
     "DPME": ("tab:brown", "-"),
 }
+FIGURES = {
+    "linear": ("linear", False, "mean squared error"),
+    "excess": ("linear", True, "mean squared error above NoPrivacy's"),
+    "logistic": ("logistic", False, "misclassification rate"),
+}
+
+
+def drawn_means(raw: pd.DataFrame) -> pd.DataFrame:
+    """Mean errors; those of ssp only where its median kappa is at most .5, as elsewhere a fit says that it is weak."""
+    table = means(raw)
+    for name in ("ssp", "ssp (delta)"):
+        noise = raw[raw["method"] == name].groupby(KEYS)["kappa"].median().rename("noise").reset_index()
+        joined = table[KEYS].merge(noise, on=KEYS, how="left")
+        table[name] = table[name].where((joined["noise"] <= 0.5).to_numpy())
+    return table
 
 
 def figures(raw: pd.DataFrame) -> None:
@@ -478,45 +494,48 @@ def figures(raw: pd.DataFrame) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    table = means(raw)
-    for family, label in (("linear", "mean squared error"), ("logistic", "misclassification rate")):
+    table = drawn_means(raw)
+    for kind, (family, excess, label) in FIGURES.items():
         figure, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
         for line, country in zip(axes, SIZES, strict=True):
             part = table[(table["table"] == country) & (table["family"] == family)]
             full = part[part["rate"] == 1]
+            default = part[(part["d"] == DEFAULT_DIMENSION) & (part["eps"] == DEFAULT_EPSILON)]
             sweeps = {
                 "d": (full[full["eps"] == DEFAULT_EPSILON], BY_DIMENSION, DIMENSIONS, "attributes d"),
                 "eps": (full[full["d"] == DEFAULT_DIMENSION], BY_EPSILON, EPSILONS, "epsilon"),
-                "rate": (
-                    part[(part["d"] == DEFAULT_DIMENSION) & (part["eps"] == DEFAULT_EPSILON)],
-                    {},
-                    (),
-                    "share of the rows",
-                ),
+                "rate": (default, {}, (), "share of the rows"),
             }
             for ax, (name, (rows, published, at, xlabel)) in zip(line, sweeps.items(), strict=True):
-                draw(ax, rows.sort_values(name), name)
-                for method, curve in published.get((country, family), {}).items():
-                    color = STYLES[{"FM": "FM code"}.get(method, method)][0]
-                    ax.plot(at, curve, color=color, linestyle="--", linewidth=0.8, alpha=0.7)
+                draw(ax, rows.sort_values(name), name, excess)
+                if not excess:
+                    for method, curve in published.get((country, family), {}).items():
+                        color = STYLES[{"FM": "FM code"}.get(method, method)][0]
+                        ax.plot(at, curve, color=color, linestyle="--", linewidth=0.8, alpha=0.7)
+                    if family == "linear":
+                        ax.set_ylim(0, min(ax.get_ylim()[1], 0.8))
                 ax.set(xlabel=xlabel, title=f"{country}, {family}")
-                ax.set_yscale("log" if family == "linear" else "linear")
+                ax.set_yscale("log" if excess else "linear")
                 if name == "eps":
                     ax.set_xscale("log", base=2)
                     ax.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
             line[0].set_ylabel(label)
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        handles.append(plt.Line2D([], [], color="0.3", linestyle="--", linewidth=0.8))
-        figure.legend(handles, [*labels, "published (other data)"], loc="outside lower center", ncols=6, frameon=False)
-        figure.savefig(HERE.with_name(f"functional_mechanism_{family}.png"), dpi=110)
+        handles, labels = axes[0, 1].get_legend_handles_labels()
+        if not excess:
+            handles.append(plt.Line2D([], [], color="0.3", linestyle="--", linewidth=0.8))
+            labels.append("published (other data)")
+        figure.legend(handles, labels, loc="outside lower center", ncols=7, frameon=False)
+        figure.savefig(HERE.with_name(f"functional_mechanism_{kind}.png"), dpi=110)
         plt.close(figure)
 
 
-def draw(ax, rows: pd.DataFrame, name: str) -> None:
+def draw(ax, rows: pd.DataFrame, name: str, excess: bool) -> None:
     for method, (color, style) in STYLES.items():
-        if method in rows and rows[method].notna().any():
-            drawn = rows[rows[method].notna()]
-            ax.plot(drawn[name], drawn[method], color=color, linestyle=style, marker=".", label=method)
+        if method not in rows or not rows[method].notna().any() or (excess and method == "NoPrivacy"):
+            continue
+        drawn = rows[rows[method].notna()]
+        height = drawn[method] - drawn["NoPrivacy"] if excess else drawn[method]
+        ax.plot(drawn[name], height, color=color, linestyle=style, marker=".", label=method)
 
 
 def main() -> None:
@@ -526,7 +545,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
-    path = HERE.with_suffix(".csv")
+    path = HERE.with_suffix(".csv.gz")
     if options.report:
         raw = pd.read_csv(path)
     else:
