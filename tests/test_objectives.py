@@ -32,26 +32,28 @@ from dpstats.specification.schema import Continuous, Schema
 OBJECTIVES = {"linear": LEAST_SQUARES, "logistic": TAYLOR_LOGISTIC}
 
 
-def weighted_change(z, t, scales: Scales, entries: str) -> float:
-    """Sum over released sums of |change| / scale between two records (x, u)."""
-    d = len(z) - 1
-    change = np.abs(np.outer(z, z) - np.outer(t, t))
+def weighted_changes(first: np.ndarray, second: np.ndarray, scales: Scales, entries: str) -> np.ndarray:
+    """Sum over released sums of |change| / scale between records (x, u), shape (m1, m2)."""
+    d = first.shape[1] - 1
+    products = [np.einsum("ij,ik->ijk", rows, rows) for rows in (first, second)]
+    change = np.abs(products[0][:, None] - products[1][None, :])
     pairs = np.ones((d, d), dtype=bool) if entries == "full" else np.triu(np.ones((d, d), dtype=bool))
     return (
-        change[:d, :d][pairs].sum() / scales.products
-        + change[:d, d].sum() / scales.cross
-        + change[d, d] / scales.squares
+        change[..., :d, :d][..., pairs].sum(axis=-1) / scales.products
+        + change[..., :d, d].sum(axis=-1) / scales.cross
+        + change[..., d, d] / scales.squares
     )
 
 
 def largest_change(d: int, box: float, scales: Scales, entries: str, rng) -> float:
     """Corners, incomplete rows, random records, and the family on which the supremum lies."""
-    corners = [np.array([*(box * np.array(x)), u]) for x in itertools.product((-1, 0, 1), repeat=d) for u in (-1, 1)]
-    family = [np.append(np.full(d, box * s), u) for s in np.linspace(-1, 1, 401) for u in (-1.0, -0.5, 0.0, 0.5, 1.0)]
-    inside = list(np.column_stack([rng.uniform(-box, box, (60, d)), rng.uniform(-1, 1, 60)]))
-    nothing = [np.zeros(d + 1)]
-    first = [np.append(np.full(d, box), 1.0), *corners[:40], *inside[:20]]
-    return max(weighted_change(z, t, scales, entries) for z in first for t in corners + family + inside + nothing)
+    corners = np.array([[*(box * np.array(x)), u] for x in itertools.product((-1, 0, 1), repeat=d) for u in (-1, 1)])
+    family = np.array([[*np.full(d, box * s), u] for s in np.linspace(-1, 1, 201) for u in (-1.0, -0.5, 0.0, 0.5, 1.0)])
+    inside = np.column_stack([rng.uniform(-box, box, (60, d)), rng.uniform(-1, 1, 60)])
+    best = np.append(np.full(d, box), 1.0)
+    first = np.vstack([best, corners[:40], inside[:20]])
+    second = np.vstack([corners, family, inside, np.zeros(d + 1)])
+    return float(weighted_changes(first, second, scales, entries).max())
 
 
 @pytest.mark.parametrize("entries", ["triangle", "full"])

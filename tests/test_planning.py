@@ -48,7 +48,7 @@ def test_a_hopeless_call_is_refused_before_a_record_is_read(monkeypatch):
 def test_what_the_refusal_asks_for_is_enough(budget):
     with pytest.raises(dps.InfeasibleError) as caught:
         dps.dp_ols(FORMULA, table(100), bounds=BOUNDS, **budget)
-    words = str(caught.value).split("need about ")[1]
+    words = str(caught.value).split("takes about ")[1]
     n = int(words.split(" rows")[0].replace(",", ""))
     fit = dps.dp_ols(FORMULA, table(n), bounds=BOUNDS, rng=np.random.default_rng(1), **budget)
     assert fit.snr.drop("Intercept").median() > 1.5

@@ -8,7 +8,7 @@ raw value is half (y + o): the residual of a coded row is ga'(z_x, y) with ga = 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,6 +128,8 @@ class LeastSquares:
         n_c - q, at least 1.
     singular : bool
         True if A has an eigenvalue that is 0 for all practical purposes; no interval is bounded then.
+    trimmed : bool
+        True if directions without curvature were left out of a noisy objective.
     """
 
     gamma: NDArray[np.float64]
@@ -142,6 +144,7 @@ class LeastSquares:
     sigma2_clamped: bool
     df_resid: float
     singular: bool
+    trimmed: bool = False
 
 
 def residual_vector(gamma: NDArray[np.float64], space: ModelSpace) -> NDArray[np.float64]:
@@ -219,7 +222,8 @@ def fit_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> LeastSq
     kept = positive if ridge.trim else np.abs(curvature) > SMALLEST
     inverse = (vectors[:, kept] / curvature[kept]) @ vectors[:, kept].T
     gamma = inverse @ space.q.T @ moments.matrix[:-1, -1] + space.offset * space.q.T @ space.constant
-    return _with_covariance(moments, space, gamma, gamma, inverse, gram, not positive.all())
+    fit = _with_covariance(moments, space, gamma, gamma, inverse, gram, not positive.all())
+    return replace(fit, trimmed=not kept.all())
 
 
 def _gram(moments: NoisyMoments, space: ModelSpace) -> NDArray[np.float64]:

@@ -36,6 +36,8 @@ class Contrast:
         Law of the standardised noise.
     unidentified : bool
         True if the moment matrix is singular: no value is ever rejected.
+    trimmed : bool
+        True if directions were left out of the fit, so that it has no standard error.
     """
 
     estimate: float
@@ -46,21 +48,22 @@ class Contrast:
     q2: float
     law: StandardLaw
     unidentified: bool
+    trimmed: bool = False
 
     @property
     def sd(self) -> float:
-        """Standard error of the estimate; nan where the moments identify nothing."""
-        return math.nan if self.unidentified else math.sqrt(self.q0)
+        """Standard error of the estimate; nan where directions were left out of the fit."""
+        return math.nan if self.trimmed else math.sqrt(self.q0)
 
     @property
     def sampling_sd(self) -> float:
         """The part of `sd` that a non-private fit would have too."""
-        return math.nan if self.unidentified else math.sqrt(self.sampling)
+        return math.nan if self.trimmed else math.sqrt(self.sampling)
 
     @property
     def privacy_sd(self) -> float:
         """The part of `sd` that is privacy noise."""
-        return math.nan if self.unidentified else math.sqrt(max(self.q0 - self.sampling, 0.0))
+        return math.nan if self.trimmed else math.sqrt(max(self.q0 - self.sampling, 0.0))
 
     @property
     def signal_to_noise(self) -> float:
@@ -152,6 +155,7 @@ def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows:
                 q2=float(v @ turn**2),
                 law=standard_law(h0, v, part, moments.law),
                 unidentified=fit.singular,
+                trimmed=fit.trimmed,
             )
         )
     return found

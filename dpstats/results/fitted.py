@@ -176,7 +176,7 @@ class FittedModel:
         """Return the covariance matrix of the coefficients, sampling and privacy noise together; shape (q, q)."""
         back = np.linalg.inv(self._space.r)
         matrix = self._space.half**2 * back @ self._fit.covariance @ back.T
-        matrix = np.full_like(matrix, np.nan) if self._fit.singular else matrix
+        matrix = np.full_like(matrix, np.nan) if self._fit.trimmed else matrix
         return pd.DataFrame(matrix, index=self.model.exog_names, columns=self.model.exog_names)
 
     # -- sizes and fit -----------------------------------------------------------------------------------------------
