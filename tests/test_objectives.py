@@ -355,6 +355,45 @@ def test_integer_sums_of_neighbouring_tables_spend_no_more_than_is_charged(mecha
         assert draws * largest >= 0.85 * plan.cost.epsilon
 
 
+HOSTILE_SCHEMA = Schema(
+    {"x": Continuous(-3, 5), "z": Continuous(0, 90), "g": dps.Categorical(["a", "b", "c"]), "y": Continuous(0, 20)}
+)
+
+
+@pytest.mark.parametrize("scaling", ["box", "ball"])
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ x * C(g) + z",
+        "y ~ 0 + C(g) + x:z",
+        "y ~ bs(z, df=4) + I((x - 1)**2) + x",
+        "np.log(y + 1) ~ x:z + np.sqrt(z)",
+        "y ~ 0 + x + z",
+    ],
+)
+def test_hostile_records_spend_no_more_than_is_charged(formula, scaling):
+    """Interactions, splines, transforms and models without intercept; anything may stand in a cell."""
+    rng = np.random.default_rng(5)
+    n = 150
+    numbers = [-np.inf, np.inf, np.nan, 1e308, -1e308, -3.0, 5.0, 0.0, 90.0, 20.0]
+    columns = {
+        name: np.where(rng.random(n) < 0.5, rng.choice(numbers, n), rng.uniform(-20, 110, n))
+        for name in ("x", "z", "y")
+    }
+    columns["g"] = np.array([*rng.choice(["a", "b", "c", "other"], n - 2), None, 3.0], dtype=object)
+    design = build_design(formula, HOSTILE_SCHEMA, as_source(columns).facts)
+    plan = plan_objective(design, LEAST_SQUARES, dps.Functional(scaling=scaling), Budget(1.0), n)
+    with np.errstate(all="ignore"):
+        rows, _ = feature_rows(Partition(columns, n), plan.features, plan.bits)
+    assert (np.abs(rows) <= plan.features.lattice_radii(plan.bits)).all()
+    whole = [np.outer(row, row).astype(np.int64) for row in rows]
+    released = np.array(
+        [plan.pairs.select(w, int(row.any()) << (2 * plan.bits)) for w, row in zip(whole, rows, strict=True)]
+    )
+    change = np.abs(released[:, None, :] - released[None, :, :]) / plan.noise.scales
+    assert change.sum(axis=-1).max() <= plan.cost.epsilon * (1 + 1e-12)
+
+
 def test_a_record_outside_its_bounds_is_clipped_into_the_box():
     plan = plan_with(dps.Functional(scaling="ball"), d=3)
     wild = {"x0": np.array([1e300, -np.inf]), "x1": np.array([np.inf, 7.0]), "y": np.array([-1e9, 1e9])}
