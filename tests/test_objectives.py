@@ -319,6 +319,14 @@ def test_no_stated_split_has_a_smaller_risk_than_the_optimal_one(signal, bounded
         assert first_order_risk(best, signal, entries) >= 0.98 * min(risks)
 
 
+@pytest.mark.parametrize("d", [3, 6, 14])
+@pytest.mark.parametrize("truth", [0.28, 0.7, 1.75])
+def test_a_wrong_guess_of_the_signal_costs_at_most_thirty_per_cent(truth, d):
+    guessed, known = (plan_with(dps.DiffLR(signal=signal), d) for signal in (0.7, truth))
+    loss = first_order_risk(guessed, truth, "triangle") / first_order_risk(known, truth, "triangle")
+    assert 1 - 1e-9 <= loss <= 1.3
+
+
 MECHANISMS = [
     dps.Functional(),
     dps.Functional(sensitivity="paper"),

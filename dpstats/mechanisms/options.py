@@ -158,7 +158,7 @@ class DiffLR(_NoisyObjective):
         epsilon_1 / epsilon of the split ``"paper"``, at least 1/2; .75 by default. The paper leaves it open.
     signal : float, optional
         Public guess of the norm of the coefficients on coded columns, for the split ``"optimal"``; .7 by default. A
-        guess three times too large or too small costs about a quarter of the excess risk.
+        guess two and a half times too large or too small costs up to 30 % of the expected excess risk.
     sensitivity : {"tight", "paper"}
         ``"tight"`` is proved jointly for both parts in `dpstats.specification.objectives`; ``"paper"`` composes the
         published 2 d^2 and 4 d.
