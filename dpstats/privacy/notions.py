@@ -121,7 +121,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     log_first = float(log_ndtr(mu / 2 - epsilon / mu))
     first = math.exp(log_first)
     second = math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
-    return first - second + 16 * np.finfo(float).eps * first * (2 - log_first)
+    return first - second + 16 * float(np.finfo(float).eps) * first * (2 - log_first)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
