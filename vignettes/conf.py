@@ -9,6 +9,7 @@ release = installed_version("dpstats")
 version = release
 
 extensions = ["myst_nb", "numpydoc"]
+myst_enable_extensions = ["dollarmath"]
 exclude_patterns = ["_build", "jupyter_execute", "**/.ipynb_checkpoints"]
 # No intersphinx: a build must not depend on other hosts.
 
