@@ -185,12 +185,12 @@ class Rows:
         view = full_view(coding)
         self.features = {s: build_features(view, coding, s, binary=self.binary) for s in ("box", "ball")}
         self.on_lattice = {s: feature_rows(part, f, BITS)[0][complete] for s, f in self.features.items()}
-        self.ssp_plans = {} if self.binary else self._ssp_rows(part, complete)
+        self.ssp_rows = {} if self.binary else self._rows_of_ssp(part, complete)
         self.coerced = {name: column[complete] for name, column in coerced.items()}
         self.z = self.on_lattice["box"] / 2.0**BITS
         self.n = len(self.z)
 
-    def _ssp_rows(self, part: Partition, complete: np.ndarray) -> dict[str, np.ndarray]:
+    def _rows_of_ssp(self, part: Partition, complete: np.ndarray) -> dict[str, np.ndarray]:
         codings = {kind: code_design(self.design, kind) for kind in ("laplace", "gaussian")}
         return {k: lattice_rows(part, RowMap(c), BITS)[0][complete] for k, c in codings.items()}
 
@@ -203,7 +203,7 @@ class Fold:
         self.n = rows.n - int(test.sum())
         self.sums = {
             name: MomentSums(totals[name] - exact_products(table[test]), self.n)
-            for name, table in {**rows.on_lattice, **rows.ssp_plans}.items()
+            for name, table in {**rows.on_lattice, **rows.ssp_rows}.items()
         }
 
     def score(self, w: np.ndarray) -> float:
@@ -289,7 +289,7 @@ def run(job: Job, repeats: int) -> list[dict]:
     """Score every method on every fold."""
     rng = np.random.default_rng([20_261_130, sum(map(ord, job.table + job.formula)), int(100 * job.rate)])
     rows = Rows(job, rng)
-    totals = {name: exact_products(table) for name, table in {**rows.on_lattice, **rows.ssp_plans}.items()}
+    totals = {name: exact_products(table) for name, table in {**rows.on_lattice, **rows.ssp_rows}.items()}
     found = []
     for repeat in range(repeats):
         labels = rng.permutation(rows.n) % FOLDS

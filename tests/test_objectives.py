@@ -23,8 +23,8 @@ from dpstats.specification.objectives import (
     TAYLOR_LOGISTIC,
     Scales,
     cost_without_squares,
-    factor,
     joint_cost,
+    quadratic_constant,
     scales_at_ratio,
 )
 from dpstats.specification.schema import Continuous, Schema
@@ -66,16 +66,16 @@ def test_no_pair_of_records_costs_more_than_stated_and_some_pair_costs_nearly_th
     box = 1.0 if scaling == "box" else 1 / math.sqrt(d)
     ratio = stretch * OBJECTIVES[objective].linear / OBJECTIVES[objective].quadratic
     squares = objective == "linear"
-    scales = scales_at_ratio(d * box, ratio, factor(d, entries), 1.0, squares=squares)
-    stated = joint_cost(d * box, scales, factor(d, entries))
+    scales = scales_at_ratio(d * box, ratio, quadratic_constant(d, entries), 1.0, squares=squares)
+    stated = joint_cost(d * box, scales, quadratic_constant(d, entries))
     assert stated == pytest.approx(1.0)
     found = largest_change(d, box, scales, entries, np.random.default_rng(d))
     assert found <= stated * (1 + 1e-9)
-    assert found >= (0.97 if not squares or ratio <= factor(d, entries) * d * box / 2 else 0.7) * stated
+    assert found >= (0.97 if not squares or ratio <= quadratic_constant(d, entries) * d * box / 2 else 0.7) * stated
 
 
 def test_squares_cost_nothing_where_the_theorem_says_so():
-    k, size, t1, t2 = factor(3, "full"), 3.0, 5.0, 3.0
+    k, size, t1, t2 = quadratic_constant(3, "full"), 3.0, 5.0, 3.0
     free = Scales(t1, t2, k * t2**2 / t1)
     assert joint_cost(size, free, k) == pytest.approx(cost_without_squares(size, t1, t2, k))
     dearer = Scales(t1, t2, 0.5 * k * t2**2 / t1)
@@ -111,9 +111,9 @@ def test_joint_constraint_of_two_scales(b1, b2):
     """Full: P^2/b1 + 2P/b2 + b1/b2^2; triangle: (P^2 + s2)/(2 b1) + 2P/b2 + 2 (b1/b2^2) d/(d+1)."""
     d = 6
     full = d**2 / b1 + 2 * d / b2 + b1 / b2**2
-    assert cost_without_squares(d, b1, b2 / 2, factor(d, "full")) == pytest.approx(full)
+    assert cost_without_squares(d, b1, b2 / 2, quadratic_constant(d, "full")) == pytest.approx(full)
     triangle = (d**2 + d) / (2 * b1) + 2 * d / b2 + 2 * b1 / b2**2 * d / (d + 1)
-    assert cost_without_squares(d, b1, b2 / 2, factor(d, "triangle")) == pytest.approx(triangle)
+    assert cost_without_squares(d, b1, b2 / 2, quadratic_constant(d, "triangle")) == pytest.approx(triangle)
 
 
 # -- the published example -------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_outcomes_of_a_logit(adult, outcome):
 @pytest.mark.parametrize(
     ("formula", "declared", "message"),
     [
-        ("race ~ age", {}, r"I\(race == 'Other'\) as the outcome|I\(race == "),
+        ("race ~ age", {}, r"such as I\(race == .* as the outcome"),
         ("hours_per_week ~ age", {}, "between 0 and 1"),
         ("bs(age, df=4) ~ education_num", {}, "several columns"),
     ],
@@ -443,7 +443,6 @@ def test_a_column_fills_its_box(term, low, high):
     design = build_design(formula, schema, as_source(data).facts)
     plan = plan_objective(design, LEAST_SQUARES, dps.Functional(), Budget(1.0), 9)
     place = [k for k, name in enumerate(design.exog_names) if name.replace(" ", "") == term.replace(" ", "")]
-    place = place or [len(design.exog_names) - 1]
     contrast = plan.view.contrast[place[0]]
     half, middle = contrast[place[0]], contrast[plan.features.intercept]
     assert middle - half == pytest.approx(low, abs=2e-3 * (high - low))
@@ -470,11 +469,11 @@ def test_the_summary_names_coefficients_that_the_ridge_outweighs():
     data = {"x": x, "y": 0.3 * x + rng.normal(size=4_000)}
     wide = {"x": (-1e4, 1e4), "y": (-5, 12)}
     fit = dps.dp_ols("y ~ x", data, 1.0, bounds=wide, mechanism="functional", infeasible="fit", rng=rng)
-    assert fit.outweighed == ["x"] or np.isinf(fit.conf_int().loc["x", 0])
+    assert fit.outweighed == ["x"]
     narrow = dps.dp_ols("y ~ x", data, 5.0, bounds={"x": (-4, 4), "y": (-5, 6)}, mechanism="functional", rng=rng)
     assert narrow.outweighed == []
-    if fit.outweighed:
-        assert "The ridge outweighs the data in x" in " ".join(str(fit.summary()).split())
+    assert "The ridge outweighs the data in x" in " ".join(str(fit.summary()).split())
+    assert "outweighs" not in str(narrow.summary())
 
 
 @pytest.mark.parametrize(("scaling", "coded"), [("box", "[-1, 1]"), ("ball", "[0, 1]")])
@@ -545,7 +544,7 @@ def test_repeating_returns_a_bounded_objective_and_spends_what_was_asked():
         first = SimulatedNoise(np.random.default_rng(seed))
         plain = release_objective(once, source, first).matrix[:-1, :-1]
         rejected += np.linalg.eigvalsh(plain)[0] <= 0
-    assert rejected < 200  # the noise is large enough for a rejection to be an everyday event in the loop above
+    assert rejected > 0, "the noise is too small for this test to see a rejection"
     assert plan.cost.epsilon == pytest.approx(1.0, rel=1e-6)
 
 

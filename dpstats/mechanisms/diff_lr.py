@@ -11,7 +11,13 @@ import math
 from scipy.optimize import minimize_scalar
 
 from dpstats.mechanisms.options import DiffLR
-from dpstats.specification.objectives import Scales, cost_without_squares, factor, scales_at_ratio, squares_scale
+from dpstats.specification.objectives import (
+    Scales,
+    cost_without_squares,
+    quadratic_constant,
+    scales_at_ratio,
+    squares_scale,
+)
 
 DEFAULT_SHARE, DEFAULT_SIGNAL = 0.75, 0.7
 LEAST_RATIO = 0.2
@@ -41,7 +47,7 @@ def split_scales(options: DiffLR, d: int, size: float, usable: float) -> Scales:
     t1 = Delta_1 / epsilon_1 and 2 t2 = Delta_2 / epsilon_2, this is smallest at epsilon_1 / epsilon_2 =
     (sqrt(2 a) Delta_1 |w| / Delta_2)^(2/3).
     """
-    k = factor(d, options.entries)
+    k = quadratic_constant(d, options.entries)
     a = 2.0 if options.entries == "triangle" else 1.0
     a += 2 * options.multiple**2 / d if "regularize" in options.bounded else 0.0
     if options.sensitivity == "tight":

@@ -36,8 +36,8 @@ from dpstats.specification.features import Features, build_features
 from dpstats.specification.objectives import (
     QuadraticObjective,
     Scales,
-    factor,
     joint_cost,
+    quadratic_constant,
     scales_at_ratio,
     squares_scale,
 )
@@ -137,7 +137,7 @@ def plan_objective(
     if epsilon < TINY:
         raise BudgetError(TOO_SMALL)
     per_draw = epsilon / 2 if options.bounded == "repeat" else epsilon
-    k, size = factor(features.n_features, options.entries), features.size
+    k, size = quadratic_constant(features.n_features, options.entries), features.size
     squares = not (objective.binary and design.response.sign)
     scales = _scales_at_one(features, objective, options, squares)
     count = math.inf
@@ -172,7 +172,7 @@ def _scales_at_one(
     by u^2 alone, because its other scales leave room.
     """
     d, size = features.n_features, features.size
-    k = factor(d, options.entries)
+    k = quadratic_constant(d, options.entries)
     usable = 1.0 if features.has_intercept else 1 - COUNT_SHARE
     if isinstance(options, DiffLR):
         return split_scales(options, d, size, usable)

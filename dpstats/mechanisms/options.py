@@ -67,24 +67,7 @@ class SSP:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NoisyObjective:
-    """What the options of the functional mechanism and of Diff-LR share.
-
-    Parameters
-    ----------
-    sensitivity : {"tight", "paper"}
-        ``"tight"`` is proved in `dpstats.specification.objectives`; ``"paper"`` is the published, larger one.
-    scaling : {"box", "ball"}
-        Columns in [-1, 1], as in the authors' code, or ||x|| <= 1, as in the text of their paper.
-    entries : {"triangle", "full"}
-        Noise on the upper triangle of X'X, copied, or on all ordered pairs, averaged (as in the authors' code).
-    bounded : {"regularize+trim", "regularize", "trim", "repeat"}
-        How the noisy objective is kept bounded: a ridge, dropping directions of non-positive curvature, both, or
-        drawing noise again until it is bounded. Each draw of ``"repeat"`` uses half of epsilon; its loop has no cap,
-        and how long it takes can betray how many draws were rejected, so use it only where no one can see the time.
-    multiple : float
-        The ridge, as a multiple of the standard deviation of the noise in an entry of X'X: 4 in the paper, 5 in the
-        authors' code.
-    """
+    """What `Functional` and `DiffLR` share; described there."""
 
     sensitivity: Literal["tight", "paper", "code"] = "tight"
     scaling: Literal["box", "ball"] = "box"

@@ -95,7 +95,7 @@ class Scales:
     squares: float
 
 
-def factor(d: int, entries: Entries) -> float:
+def quadratic_constant(d: int, entries: Entries) -> float:
     """Return K of the theorem."""
     return 4.0 if entries == "full" else 2 * (1 + 1 / d)
 
@@ -116,7 +116,7 @@ def joint_cost(size: float, scales: Scales, k: float) -> float:
     scales : Scales
         t1, t2, t3.
     k : float
-        From `factor`.
+        From `quadratic_constant`.
     """
     t1, t2, t3 = scales.products, scales.cross, scales.squares
     separate = cost_without_squares(size, t1, t2, k) + 1 / t3
@@ -144,7 +144,7 @@ def scales_at_ratio(size: float, ratio: float, k: float, epsilon: float, *, squa
     ratio : float
         t1 / t2.
     k : float
-        From `factor`.
+        From `quadratic_constant`.
     epsilon : float
         What may be spent.
     squares : bool
