@@ -13,6 +13,7 @@ import os
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -29,10 +30,11 @@ from dpstats.inference.moment_test import contrasts
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.reconcile import reconcile
 from dpstats.inference.robust import robust_ratios, score_target, with_robust_sampling
-from dpstats.mechanisms.robust import release_scores
+from dpstats.mechanisms.robust import ScoreStage, release_scores
 from dpstats.mechanisms.ssp import plan_moments
 from dpstats.privacy.notions import Budget
 from dpstats.records.moments import sum_atoms
+from dpstats.records.scores import sum_squared_scores
 from dpstats.records.source import as_source
 from dpstats.release.noise import SimulatedNoise
 from dpstats.specification.identities import find_identities
@@ -165,6 +167,10 @@ class Prepared:
         atoms = self.plan.atoms
         return NoisyMoments(sums / 4.0**self.plan.bits, variances, self.plan.coding.noise, atoms.index, atoms.count)
 
+    def squared_scores(self, source, target, steps) -> np.ndarray:
+        found = (target.leverage, target.residual, target.clip, target.ranges, steps)
+        return sum_squared_scores(source, RowMap(self.plan.coding), self.plan.bits, *found)
+
     def rows(self, population: Population) -> np.ndarray:
         names = self.plan.view.design.exog_names
         return np.eye(len(names))[[names.index(name) for name in population.truth]]
@@ -189,7 +195,8 @@ class Prepared:
             blocks = plan.coding.blocks
             size = row_norms(blocks, np.ones(len(blocks)), plan.coding.noise, plan.bits).r2
             target = score_target(moments, self.space, fit, blocks, size)
-            second = release_scores(target, plan, source, n, HC_SHARE, noise)
+            stage = ScoreStage(plan.law, plan.budget, HC_SHARE, n)
+            second = release_scores(target, stage, partial(self.squared_scores, source, target), noise)
             correction = max(moments.n_complete / fit.df_resid, 1.0)
             fit = with_robust_sampling(fit, self.space, robust_ratios(target, second.scores, second.sd, correction))
         rows = self.rows(population)

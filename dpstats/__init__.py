@@ -13,10 +13,12 @@ from dpstats.errors import (
     ReleaseError,
     SchemaError,
 )
-from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional
+from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional, Objective, WKLObjective, WKLOutput
 from dpstats.models.logit import dp_logit
 from dpstats.models.ols import dp_moments, dp_ols
+from dpstats.models.svm import dp_svm
 from dpstats.planning import Plan, plan
+from dpstats.results.classifier import DPLogitResults, DPSVMResults
 from dpstats.results.logit import DPTaylorLogitResults
 from dpstats.results.point import PointResults
 from dpstats.results.release import MomentRelease, fit_many, load_release
@@ -34,7 +36,9 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "Continuous",
+    "DPLogitResults",
     "DPResults",
+    "DPSVMResults",
     "DPStatsError",
     "DPTaylorLogitResults",
     "DataError",
@@ -45,16 +49,20 @@ __all__ = [
     "InfeasibleError",
     "MomentRelease",
     "NotReleasedError",
+    "Objective",
     "OptionError",
     "Plan",
     "PointResults",
     "ReleaseError",
     "Schema",
     "SchemaError",
+    "WKLObjective",
+    "WKLOutput",
     "datasets",
     "dp_logit",
     "dp_moments",
     "dp_ols",
+    "dp_svm",
     "fit_many",
     "load_release",
     "plan",

@@ -20,10 +20,15 @@ from dpstats.inference.estimates import ModelSpace, fit_least_squares
 from dpstats.inference.moment_test import Contrast, contrasts
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.monte_carlo import share_bounded
+from dpstats.inference.score_fit import fit_scores
+from dpstats.inference.score_moments import ScoreMoments
 from dpstats.privacy.notions import Budget
 from dpstats.specification.atoms import Atoms
 from dpstats.specification.coercion import array_of
+from dpstats.specification.design import Design
 from dpstats.specification.grids import spread_frame
+from dpstats.specification.losses import Loss
+from dpstats.specification.predictors import Predictors
 from dpstats.specification.view import ModelView
 
 UNIFORM_SD = 1 / math.sqrt(3)
@@ -107,14 +112,7 @@ def reference_contrasts(plan: PlannedMoments, reference: Reference, usable: Usab
 
 def reference_moments(plan: PlannedMoments, reference: Reference, space: ModelSpace) -> NoisyMoments:
     """Return the expected moments of the reference table, with the plan's noise variances."""
-    design = plan.view.design
-    sd = reference.sd_x
-    fill = min(sd / UNIFORM_SD, 1.0) if isinstance(sd, float) else {k: min(v / UNIFORM_SD, 1.0) for k, v in sd.items()}
-    rows = 200 + 20 * len(plan.atoms.index)
-    names = design.regressor_variables
-    frame = spread_frame(design.schema, names, rows, fill)
-    z = plan.code_public({name: array_of(frame[name]) for name in names}, rows)
-    gram = z.T @ z / rows
+    gram = reference_gram(plan.view.design, len(plan.atoms.index), plan.code_public, reference)
     slopes = _equal_slopes(gram, space, reference)
     matrix = np.empty((len(gram) + 1, len(gram) + 1))
     matrix[:-1, :-1] = gram
@@ -123,6 +121,31 @@ def reference_moments(plan: PlannedMoments, reference: Reference, space: ModelSp
     left, right = plan.atoms.left, plan.atoms.right
     values = reference.n * np.where(left < 0, 1.0, matrix[left, right])
     return NoisyMoments(values, plan.variances, plan.law, plan.atoms.index, plan.atoms.count)
+
+
+def reference_gram(
+    design: Design, size: int, code: Callable[[Mapping[str, Any], int], NDArray[np.float64]], reference: Reference
+) -> NDArray[np.float64]:
+    """Return the second moments per row of coded columns of the reference table.
+
+    Parameters
+    ----------
+    design : Design
+        The model.
+    size : int
+        Number of coded columns, by which the number of public rows is chosen.
+    code : callable
+        Codes public rows.
+    reference : Reference
+        Guesses about the table.
+    """
+    sd = reference.sd_x
+    fill = min(sd / UNIFORM_SD, 1.0) if isinstance(sd, float) else {k: min(v / UNIFORM_SD, 1.0) for k, v in sd.items()}
+    rows = 200 + 20 * size
+    names = design.regressor_variables
+    frame = spread_frame(design.schema, names, rows, fill)
+    z = code({name: array_of(frame[name]) for name in names}, rows)
+    return np.asarray(z.T @ z / rows)
 
 
 def _equal_slopes(gram: NDArray[np.float64], space: ModelSpace, reference: Reference) -> NDArray[np.float64]:
@@ -155,19 +178,82 @@ def require_feasible(plan: PlannedMoments, n_rows: int, usable: Usable | None = 
         If even on uniformly spread columns no coefficient but the intercept would rise above the noise; says which n,
         epsilon or rho would do.
     """
-    if not plan.budget.is_private:
-        return
-    found = reference_contrasts(plan, Reference(float(n_rows)), usable)
-    signal = signal_of_slopes(plan, found)
+    if plan.budget.is_private:
+        found = reference_contrasts(plan, Reference(float(n_rows)), usable)
+        require_signal(plan.view.design, plan.budget, n_rows, found)
+
+
+def require_signal(design: Design, budget: Budget, n_rows: int, found: list[Contrast]) -> None:
+    """Refuse a release whose reference contrasts show no signal.
+
+    Parameters
+    ----------
+    design : Design
+        The model.
+    budget : Budget
+        What may be spent.
+    n_rows : int
+        Public length of the table.
+    found : list of Contrast
+        One per coefficient, on a reference table.
+
+    Raises
+    ------
+    InfeasibleError
+        If no coefficient but the intercept would rise above the noise.
+    """
+    signal = signal_of_slopes(design, found)
     if signal >= LEAST_SIGNAL:
         return
     factor = USABLE_SIGNAL / signal if signal > 0 else math.inf
     raise InfeasibleError(
-        f"nothing useful can come out of {plan.view.design.formula!r} with {n_rows} rows and {plan.budget}: the "
+        f"nothing useful can come out of {design.formula!r} with {n_rows} rows and {budget}: the "
         "noise would exceed the signal of every slope, even if all columns were spread evenly over their bounds. "
-        f"To rise well above it takes about {round_up(n_rows * factor):,} rows, or {_larger(plan.budget, factor)}, or "
+        f"To rise well above it takes about {round_up(n_rows * factor):,} rows, or {_larger(budget, factor)}, or "
         "fewer columns or tighter bounds. Nothing was spent; infeasible='fit' goes on anyway"
     )
+
+
+class PlannedClassifier(Protocol):
+    """What the forecast needs of a classifier's plan, whatever the mechanism (zone: public)."""
+
+    @property
+    def predictors(self) -> Predictors:
+        """The model's columns."""
+
+    @property
+    def loss(self) -> Loss:
+        """What is minimised."""
+
+    @property
+    def space(self) -> ModelSpace:
+        """The model's columns with an orthonormal basis."""
+
+    def moments_of(self, hessian: NDArray[np.float64], theta: NDArray[np.float64]) -> ScoreMoments:
+        """Return the moment vector of a Hessian, shape (q, q), with the plan's noise variances."""
+
+
+LOGISTIC_CURVATURE, HINGE_CURVATURE = 0.8, 0.4
+"""Mean second derivative of the loss that the forecast assumes, in units of the largest."""
+
+
+def classifier_contrasts(plan: PlannedClassifier, reference: Reference) -> list[Contrast]:
+    """Return the inference that a classifier's planned noise would allow on the reference table.
+
+    Parameters
+    ----------
+    plan : PlannedClassifier
+        The planned releases.
+    reference : Reference
+        Guesses about the table.
+    """
+    predictors, loss = plan.predictors, plan.loss
+    gram = reference_gram(predictors.view.design, predictors.n_columns, predictors.code_public, reference)
+    curvature = loss.bound * (LOGISTIC_CURVATURE if loss.is_logistic else HINGE_CURVATURE)
+    theta = np.zeros(predictors.n_columns)
+    moments = plan.moments_of(reference.n * curvature * gram, theta)
+    fit = fit_scores(moments, plan.space, theta)
+    return contrasts(moments, plan.space, fit, np.eye(plan.space.n_params))
 
 
 def require_acceptance(plan: PlannedMoments, n_rows: int, least: float) -> None:
@@ -198,9 +284,9 @@ def require_acceptance(plan: PlannedMoments, n_rows: int, least: float) -> None:
         )
 
 
-def signal_of_slopes(plan: PlannedMoments, found: list[Contrast]) -> float:
+def signal_of_slopes(design: Design, found: list[Contrast]) -> float:
     """Return the largest signal-to-noise ratio among the coefficients, the intercept left out if there is another."""
-    terms = [column.term for column in plan.view.design.columns]
+    terms = [column.term for column in design.columns]
     slopes = [c.signal_to_noise for c, term in zip(found, terms, strict=True) if term != "1"]
     return max(slopes or [c.signal_to_noise for c in found])
 

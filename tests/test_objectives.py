@@ -236,8 +236,10 @@ def test_outcomes_of_a_logit(adult, outcome):
         levels, bounds = {}, {**bounds, "income": (0, 1)}
     elif outcome == "comparison":
         formula = f"I(income == {success!r}) ~ age"
-    fit = dps.dp_logit(formula, data, math.inf, bounds=bounds, levels=levels)
-    reference = dps.dp_logit("income ~ age", adult.data.iloc[:5_000], math.inf, schema=adult.schema)
+    fit = dps.dp_logit(formula, data, math.inf, bounds=bounds, levels=levels, mechanism="functional")
+    reference = dps.dp_logit(
+        "income ~ age", adult.data.iloc[:5_000], math.inf, schema=adult.schema, mechanism="functional"
+    )
     np.testing.assert_allclose(fit.params, reference.params, rtol=1e-4)
 
 
@@ -486,8 +488,8 @@ def test_the_estimand_names_the_coding(adult, scaling, coded):
 def test_an_affine_outcome_of_a_logit(adult):
     data = adult.data[["age", "income"]].iloc[:4_000].assign(won=adult.data["income"] == ">50K")
     bounds = {"age": (17, 90)}
-    lost = dps.dp_logit("I(1 - won) ~ age", data, math.inf, bounds=bounds)
-    won = dps.dp_logit("won ~ age", data, math.inf, bounds=bounds)
+    lost = dps.dp_logit("I(1 - won) ~ age", data, math.inf, bounds=bounds, mechanism="functional")
+    won = dps.dp_logit("won ~ age", data, math.inf, bounds=bounds, mechanism="functional")
     np.testing.assert_allclose(lost.params, -won.params, rtol=5e-3)
 
 
@@ -511,7 +513,7 @@ def test_a_logit_of_fractions_has_the_standard_errors_of_least_squares():
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, 4_000)
     data = {"x": x, "y": 0.5 + 0.2 * x + rng.uniform(-0.05, 0.05, 4_000)}
-    fit = dps.dp_logit("y ~ x", data, math.inf, bounds={"x": (-1, 1), "y": (0, 1)})
+    fit = dps.dp_logit("y ~ x", data, math.inf, bounds={"x": (-1, 1), "y": (0, 1)}, mechanism="functional")
     reference = smf.ols("I(4 * (y - 0.5)) ~ x", pd.DataFrame(data)).fit()
     np.testing.assert_allclose(fit.bse, reference.bse, rtol=2e-3)
 
@@ -642,7 +644,7 @@ def test_intervals_of_the_taylor_logit_cover_its_own_minimiser_and_not_the_logit
     for _ in range(200):
         x = rng.uniform(-1, 1, n)
         y = (rng.random(n) < 1 / (1 + np.exp(-(beta[0] + beta[1] * x)))).astype(float)
-        fit = dps.dp_logit("y ~ x", {"x": x, "y": y}, 2.0, schema=schema, rng=rng)
+        fit = dps.dp_logit("y ~ x", {"x": x, "y": y}, 2.0, schema=schema, rng=rng, mechanism="functional")
         second = np.diag([1, 1 / 3]) + fit.release.ridge.size / n * np.eye(2)
         truth = np.linalg.solve(second, [np.mean(4 * (p - 0.5)), np.mean(4 * (p - 0.5) * grid)])
         ends = fit.conf_int().to_numpy()
@@ -660,7 +662,7 @@ def test_the_summary_says_what_is_estimated(adult):
     assert "ridge" not in str(plain.summary())
     repeated = dps.dp_ols(formula, adult.data, 1.0, schema=adult.schema, mechanism=dps.Functional(bounded="repeat"))
     assert "Noise was drawn until" in str(repeated.summary())
-    logit = dps.dp_logit("income ~ age", adult.data, 1.0, schema=adult.schema)
+    logit = dps.dp_logit("income ~ age", adult.data, 1.0, schema=adult.schema, mechanism="functional")
     text = " ".join(str(logit.summary()).split())
     assert "NOT the coefficients of a logit" in text
     assert "R-squared" not in text
@@ -713,7 +715,7 @@ def test_trimmed_directions_have_no_bounded_interval():
         (lambda: dps.DiffLR(share=0.75), "share belongs to split='paper'"),
         (lambda: dps.DiffLR(split="paper", signal=0.5), "signal belongs to split='optimal'"),
         (lambda: dps.DiffLR(signal=math.nan), "signal must be"),
-        (lambda: dps.dp_logit("y ~ x", {"x": np.zeros(3), "y": np.zeros(3)}), "give a privacy budget, as in epsilon=1"),
+        (lambda: dps.dp_logit("y ~ x", {"x": np.zeros(3), "y": np.zeros(3)}), "give a privacy budget: epsilon=1"),
         (lambda: dps.AdaSSP(scaling="sphere"), "scaling must be 'box' or 'ball'"),
     ],
 )

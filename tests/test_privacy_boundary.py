@@ -142,12 +142,22 @@ def test_planted_values_appear_in_nothing_that_other_mechanisms_show(formula, me
     assert len(pickled) < 50_000
 
 
-def test_planted_values_appear_in_nothing_that_a_logit_shows():
+@pytest.mark.parametrize("mechanism", ["functional", "objective", "wkl-objective", "wkl-output"])
+@pytest.mark.parametrize("model", ["dp_logit", "dp_svm"])
+def test_planted_values_appear_in_nothing_that_a_classifier_shows(model, mechanism):
+    if (model, mechanism) == ("dp_svm", "functional"):
+        return
     frame, declared = planted()
-    fit = dps.dp_logit("g ~ x", frame, 1.0, **declared)
-    shown = [repr(fit), str(fit.summary()), str(fit.conf_int()), *(repr(part) for part in vars(fit).values())]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = getattr(dps, model)("g ~ x", frame, 1.0, **declared, mechanism=mechanism, infeasible="fit")
+        shown = [repr(fit), str(fit.summary()), str(fit.conf_int()), *(repr(part) for part in vars(fit).values())]
+        shown += [fit.summary().as_html(), fit.summary().as_latex(), repr(fit.wald_test_terms())]
+    assert not caught
     assert not any(leaks(text) for text in shown)
-    assert np.float64(SENTINEL).tobytes() not in pickle.dumps(fit)
+    pickled = pickle.dumps(fit)
+    assert np.float64(SENTINEL).tobytes() not in pickled
+    assert len(pickled) < 50_000
 
 
 HOPELESS = {"x": np.nan, "y": np.inf, "g": None}

@@ -11,7 +11,7 @@ from helpers import planned
 import dpstats as dps
 from dpstats.inference.estimates import fit_least_squares
 from dpstats.inference.robust import largest_products, robust_ratios, score_target, with_robust_sampling
-from dpstats.mechanisms.robust import release_scores
+from dpstats.mechanisms.robust import ScoreStage, release_scores
 from dpstats.records.rows import lattice_rows
 from dpstats.records.scores import sum_squared_scores
 from dpstats.records.source import Partition, as_source
@@ -140,8 +140,9 @@ def test_both_releases_together_spend_the_budget(budget, cov_type):
 def test_the_noise_of_the_scores_has_the_stated_spread(budget):
     case = planned("y ~ x + C(g)", data(), SCHEMA, **budget)
     target = target_for(case)
-    source = as_source(case.data)
-    draws = [release_scores(target, case.plan, source, 4_000, 0.1, RealNoise()) for _ in range(300)]
+    stage = ScoreStage(case.plan.law, case.plan.budget, 0.1, 4_000)
+    size = len(target.ranges)
+    draws = [release_scores(target, stage, lambda steps: np.zeros(size, np.int64), RealNoise()) for _ in range(300)]
     values = np.array([draw.scores for draw in draws])
     assert len(np.unique(values[:, 0])) == 300
     ratio = values.std(axis=0) / draws[0].sd

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,16 @@ STEP = 2 * math.pi / (FAR + 40.0)
 CHUNK = 128
 LAST_NODE = 400.0
 NEGLIGIBLE = 1e-14
+
+
+class Law(Protocol):
+    """Law of a statistic with mean 0 and variance 1, symmetric about 0."""
+
+    def tail(self, u: float) -> float:
+        """Return P(|W| > u)."""
+
+    def critical_value(self, alpha: float) -> float:
+        """Return u with P(|W| > u) = alpha."""
 
 
 @dataclass(frozen=True)

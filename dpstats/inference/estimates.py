@@ -130,6 +130,8 @@ class LeastSquares:
         True if A has an eigenvalue that is 0 for all practical purposes; no interval is bounded then.
     trimmed : bool
         True if directions without curvature were left out of a noisy objective.
+    origin : ndarray or float
+        Coefficients, shape (q,), from which gamma is a step; 0 if gamma are the coefficients themselves.
     """
 
     gamma: NDArray[np.float64]
@@ -145,6 +147,7 @@ class LeastSquares:
     df_resid: float
     singular: bool
     trimmed: bool = False
+    origin: NDArray[np.float64] | float = 0.0
 
 
 def residual_vector(gamma: NDArray[np.float64], space: ModelSpace) -> NDArray[np.float64]:

@@ -59,7 +59,7 @@ def score_test(
     is d' W^-1 d, W the covariance of C beta-tilde with the noise evaluated at beta_0 (methods, 1.10).
     """
     C = np.linalg.solve(space.r.T, rows.T).T
-    distance = C @ fit.gamma - values
+    distance = C @ (fit.origin + fit.gamma) - values
     spread = fit.covariance @ C.T
     restricted = fit.gamma - spread @ np.linalg.pinv(C @ spread, hermitian=True) @ distance
     at_null = residual_vector(restricted, space)
@@ -69,7 +69,7 @@ def score_test(
     statistic = float(distance @ W @ distance)
     if fit.singular:
         return ScoreTest(statistic, 1.0, len(rows))
-    if moments.law == "gaussian" or not moments.variances.any():
+    if moments.is_normal:
         return ScoreTest(statistic, float(chdtrc(len(rows), statistic)), len(rows))
     draws = simulate_forms(moments, forms, sampling)
     exceeding = int((np.einsum("ni,ij,nj->n", draws, W, draws) >= statistic).sum())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference.critical_values import StandardLaw, standard_law
+from dpstats.inference.critical_values import Law
 from dpstats.inference.estimates import LeastSquares, ModelSpace
 from dpstats.inference.moments import NoisyMoments
 
@@ -32,7 +32,7 @@ class Contrast:
         Sampling part of q0.
     q0, q1, q2 : float
         Coefficients of the noise variance along the path.
-    law : StandardLaw
+    law : Law
         Law of the standardised noise.
     unidentified : bool
         True if the moment matrix is singular: no value is ever rejected.
@@ -46,7 +46,7 @@ class Contrast:
     q0: float
     q1: float
     q2: float
-    law: StandardLaw
+    law: Law
     unidentified: bool
     trimmed: bool = False
 
@@ -147,13 +147,13 @@ def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows:
         part = float(sampling[m])
         found.append(
             Contrast(
-                estimate=float(in_basis[:, m] @ fit.gamma),
-                shown=float(in_basis[:, m] @ fit.shown),
+                estimate=float(in_basis[:, m] @ (fit.origin + fit.gamma)),
+                shown=float(in_basis[:, m] @ (fit.origin + fit.shown)),
                 sampling=part,
                 q0=part + float(v @ h0**2),
                 q1=2 * float(v @ (h0 * turn)),
                 q2=float(v @ turn**2),
-                law=standard_law(h0, v, part, moments.law),
+                law=moments.standard_law(h0, part),
                 unidentified=fit.singular,
                 trimmed=fit.trimmed,
             )

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpstats.inference.critical_values import Law, standard_law
+
+
+class Draws(Protocol):
+    """Where draws from a known law come from, such as a numpy Generator."""
+
+    def laplace(self, *, size: tuple[int, ...]) -> Any:
+        """Draw Laplace variables of scale 1."""
+
+    def normal(self, *, size: tuple[int, ...]) -> Any:
+        """Draw standard normal variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,29 @@ class NoisyMoments:
         if self.gain is None or self.identities is None:
             return forms
         return forms - (forms @ self.gain) @ self.identities
+
+    @property
+    def is_normal(self) -> bool:
+        """True if all noise is normal, or there is none."""
+        return self.law == "gaussian" or not self.variances.any()
+
+    def standard_law(self, form: NDArray[np.float64], sampling: float) -> Law:
+        """Return the law of a linear form of the noises plus a normal of variance `sampling`, standardised.
+
+        Parameters
+        ----------
+        form : ndarray
+            Coefficients on the atoms' own noises, shape (K,).
+        sampling : float
+            Variance of the normal part.
+        """
+        return standard_law(form, self.variances, sampling, self.law)
+
+    def draw_noise(self, rng: Draws, size: int, used: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Draw the noises of some atoms from their known law, shape (size, len(used))."""
+        shape = (size, len(used))
+        noise = rng.laplace(size=shape) / np.sqrt(2) if self.law == "laplace" else rng.normal(size=shape)
+        return np.asarray(noise * np.sqrt(self.variances[used]))
 
     def variance_of(self, form: NDArray[np.float64]) -> float:
         """Return the noise variance of one linear form of the values, shape (K,)."""

@@ -1,4 +1,4 @@
-"""The second stage of least squares with robust standard errors: squared scores at the released estimate.
+"""A later stage of a fit, for robust standard errors: squared scores at the released estimate.
 
 released  estimate, contrasts, clip, ranges: what is measured
 private   rows -> (l'z)^2 psi(r)^2, rounded to {0, ..., K} -> exact sums
@@ -9,6 +9,7 @@ public    ratios of robust to model-based variances
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,14 +17,33 @@ from numpy.typing import NDArray
 
 from dpstats.errors import BudgetError
 from dpstats.inference.robust import ScoreTarget
-from dpstats.mechanisms.ssp import MomentPlan
 from dpstats.privacy.notions import Budget, stage_strength
-from dpstats.records.scores import sum_squared_scores
-from dpstats.records.source import Source
 from dpstats.release.knorm import max_norm_sd
 from dpstats.release.noise import ROUNDING, TRANSFER_VARIANCE, NoiseSource, gaussian_scale
 from dpstats.release.release import NoisePlan, release_integers
-from dpstats.specification.rowmap import RowMap
+from dpstats.specification.sensitivity import NoiseKind
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreStage:
+    """Noise and budget of the stage (zone: public).
+
+    Attributes
+    ----------
+    law : {"laplace", "gaussian"}
+        Max-norm noise goes with a pure budget, Gaussian noise with the others.
+    budget : Budget
+        Of which the stage gets a share.
+    share : float
+        Of epsilon, or of mu^2.
+    n_rows : int
+        Public length of the table.
+    """
+
+    law: NoiseKind
+    budget: Budget
+    share: float
+    n_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +65,7 @@ class ScoreRelease:
     cost: Budget
 
 
-def require_measurable(plan: MomentPlan, n_rows: int, share: float) -> None:
+def require_measurable(stage: ScoreStage, n_columns: int) -> None:
     """Refuse, before anything is read, a share so small that the noise would not fit into 64-bit integers.
 
     Raises
@@ -53,9 +73,11 @@ def require_measurable(plan: MomentPlan, n_rows: int, share: float) -> None:
     BudgetError
         From the budget, the length and the number of columns only.
     """
-    strength = stage_strength(plan.budget, plan.coding.noise, share)
-    if _steps(n_rows) / strength * (plan.coding.n_columns + 2) * 40 >= 2.0**62:
-        raise BudgetError(f"share={share:g} of {plan.budget} is too little for robust standard errors; give them more")
+    strength = stage_strength(stage.budget, stage.law, stage.share)
+    if _steps(stage.n_rows) / strength * (n_columns + 2) * 40 >= 2.0**62:
+        raise BudgetError(
+            f"share={stage.share:g} of {stage.budget} is too little for robust standard errors; give them more"
+        )
 
 
 def _steps(n_rows: int) -> int:
@@ -64,22 +86,19 @@ def _steps(n_rows: int) -> int:
 
 
 def release_scores(
-    target: ScoreTarget, plan: MomentPlan, source: Source, n_rows: int, share: float, noise: NoiseSource
+    target: ScoreTarget, stage: ScoreStage, statistic: Callable[[int], NDArray[np.int64]], noise: NoiseSource
 ) -> ScoreRelease:
-    """Read the table a second time and release the squared scores.
+    """Read the table again and release the squared scores.
 
     Parameters
     ----------
     target : ScoreTarget
         What to measure; from the first release.
-    plan : MomentPlan
-        Of the first release: coding, lattice and law of the noise.
-    source : Source
-        The table.
-    n_rows : int
-        Its public length.
-    share : float
-        Share of the budget.
+    stage : ScoreStage
+        Law and budget.
+    statistic : callable
+        Reads the records; maps K to one sum per coefficient, to which a row adds a whole number from 0 to K, in units
+        of range / K.
     noise : NoiseSource
         Real, simulated or none.
 
@@ -90,11 +109,11 @@ def release_scores(
     sum (U_j / weight_j)^2 and 2 (joint size)^2, because two non-negative vectors differ by at most sqrt 2 times the
     larger norm, which is at most the sum of the entries; rounding adds at most one step per coordinate.
     """
-    steps = _steps(n_rows)
+    steps = _steps(stage.n_rows)
     size = len(target.ranges)
-    strength = stage_strength(plan.budget, plan.coding.noise, share)
+    strength = stage_strength(stage.budget, stage.law, stage.share)
     unit = target.ranges / steps
-    if plan.coding.noise == "laplace":
+    if stage.law == "laplace":
         scales = np.full(size, np.nextafter(steps / strength * ROUNDING, np.inf))
         noise_plan = NoisePlan("max_norm", scales, np.full(size, float(steps)))
         sd = unit * max_norm_sd(1.0, 1 / scales[0], size)
@@ -106,14 +125,8 @@ def release_scores(
         scales = gaussian_scale(target.weights * change / strength / unit)
         noise_plan = NoisePlan("gaussian", scales, np.full(size, float(steps)))
         sd = unit * scales
-        smallest = (scales**2 - (TRANSFER_VARIANCE if plan.budget.delta else 0.0)) * (unit / target.weights) ** 2
+        smallest = (scales**2 - (TRANSFER_VARIANCE if stage.budget.delta else 0.0)) * (unit / target.weights) ** 2
         cost = Budget(rho=change**2 / float(smallest.min()) / 2)
-    released = release_integers(
-        lambda: sum_squared_scores(
-            source, RowMap(plan.coding), plan.bits, target.leverage, target.residual, target.clip, target.ranges, steps
-        ),
-        noise_plan,
-        noise,
-    )
-    private = plan.budget.is_private
-    return ScoreRelease(released * unit, sd if private else np.zeros(size), cost if private else plan.budget)
+    released = release_integers(lambda: statistic(steps), noise_plan, noise)
+    private = stage.budget.is_private
+    return ScoreRelease(released * unit, sd if private else np.zeros(size), cost if private else stage.budget)

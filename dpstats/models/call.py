@@ -6,6 +6,7 @@ from typing import Any
 
 from dpstats.errors import OptionError, SchemaError, shown
 from dpstats.forecast import PlannedMoments, Usable, require_feasible
+from dpstats.mechanisms.options import HC0, HC1, require_instance
 from dpstats.specification.schema import Schema, TableFacts, complete_schema
 
 
@@ -21,6 +22,23 @@ def public_schema(schema: Any, bounds: Any, levels: Any, facts: TableFacts) -> S
         raise SchemaError(f"schema must be a dpstats.Schema, not {type(schema).__name__}")
     declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
     return complete_schema(declared, facts)
+
+
+def covariance_type(cov_type: Any) -> HC0 | None:
+    """Return the options of robust standard errors, None for nonrobust ones.
+
+    Raises
+    ------
+    OptionError
+        If the argument is neither a known name nor such options.
+    """
+    if isinstance(cov_type, HC0):
+        return cov_type
+    require_instance("cov_type", cov_type, (HC0,))
+    known = {"nonrobust": None, "HC0": HC0(), "HC1": HC1()}
+    if not isinstance(cov_type, str) or cov_type not in known:
+        raise OptionError(f"cov_type must be 'nonrobust', 'HC0', 'HC1' or dps.HC1(share=...), not {shown(cov_type)}")
+    return known[cov_type]
 
 
 def check_infeasible(infeasible: Any) -> None:

@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.errors import BudgetError
+from dpstats.errors import OptionError
 from dpstats.mechanisms.functional import plan_objective
-from dpstats.mechanisms.options import LOGIT_MECHANISMS, Functional, as_mechanism
-from dpstats.models.call import check_infeasible, public_schema
+from dpstats.mechanisms.options import HC0, LOGIT_MECHANISMS, Classifier, Functional, as_mechanism
+from dpstats.models.call import check_infeasible, covariance_type, public_schema
+from dpstats.models.classifier import ClassifierCall, fit_classifier
 from dpstats.models.objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.notions import budget_of
 from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source
+from dpstats.results.classifier import DPLogitResults
 from dpstats.results.logit import DPTaylorLogitResults
 from dpstats.specification.design import build_design
+from dpstats.specification.losses import LOGISTIC
 from dpstats.specification.objectives import TAYLOR_LOGISTIC
 from dpstats.specification.schema import Schema
 
@@ -31,10 +34,11 @@ def dp_logit(
     bounds: Mapping[str, Sequence[float]] | None = None,
     levels: Mapping[str, Sequence[Hashable]] | None = None,
     schema: Schema | None = None,
-    mechanism: str | Functional = "functional",
+    mechanism: str | Classifier | Functional = "auto",
+    cov_type: str | HC0 = "nonrobust",
     infeasible: str = "refuse",
     rng: np.random.Generator | None = None,
-) -> DPTaylorLogitResults:
+) -> DPLogitResults | DPTaylorLogitResults:
     """Fit a logistic regression under differential privacy.
 
     Parameters
@@ -44,18 +48,28 @@ def dp_logit(
         number declared from 0 to 1.
     data : pandas.DataFrame or dict of array-like
         One row per record.
-    epsilon : float
-        Pure epsilon-DP budget. ``float("inf")`` fits without noise, and every print says NOT PRIVATE.
-    delta, rho : None
-        As for `dp_ols`; no mechanism of this model takes them yet.
+    epsilon : float, optional
+        Pure epsilon-DP budget; with `delta`, an (epsilon, delta) budget. ``float("inf")`` fits without noise, and every
+        print of the result says NOT PRIVATE.
+    delta : float, optional
+        Needs `epsilon`.
+    rho : float, optional
+        zCDP budget, instead of `epsilon`.
     bounds : dict of str to (float, float), optional
         Public bounds of numeric columns, keyed by raw column.
     levels : dict of str to list, optional
         Public levels of categorical columns; for the outcome [failure, success].
     schema : Schema, optional
         Bounds and levels declared once; `bounds` and `levels` come before it.
-    mechanism : {"functional"} or Functional
-        The functional mechanism (Zhang et al. 2012): noise on the second-order Taylor expansion of the logistic loss.
+    mechanism : {"auto", "objective", "wkl-objective", "wkl-output", "functional"} or an options object
+        ``"objective"``, the default: objective perturbation with noise that fits the shape of a row, and intervals
+        about the logit's coefficients. ``"wkl-objective"`` and ``"wkl-output"``: the methods of Wang, Kifer and Lee
+        (2019), for epsilon or rho. ``"functional"``: noise on the second-order Taylor expansion of the loss (Zhang et
+        al. 2012), for epsilon alone; not a logit's coefficients. Options in `Objective`, `WKLObjective`, `WKLOutput`,
+        `Functional`.
+    cov_type : {"nonrobust", "HC0", "HC1"} or HC0 or HC1
+        Standard errors that hold if the logit is misspecified, or if the outcome is a share, are bought with a share of
+        the budget; with ``"objective"`` only.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
     rng : numpy.random.Generator, optional
@@ -63,8 +77,9 @@ def dp_logit(
 
     Returns
     -------
-    DPTaylorLogitResults
-        Coefficients, and intervals about the Taylor objective's minimiser.
+    DPLogitResults
+        With ``params, bse, pvalues, conf_int(), t_test(), predict(), get_prediction(), summary()`` as in statsmodels.
+        `DPTaylorLogitResults`, about the Taylor objective's minimiser, for the functional mechanism.
 
     Raises
     ------
@@ -73,9 +88,10 @@ def dp_logit(
 
     Notes
     -----
-    The Taylor objective sum (x'w)^2 / 8 + (1/2 - y) x'w is minimised by 4 x least squares of y - 1/2, whatever the
-    data: a linear probability model on the scale of log-odds, close to a logit only where all probabilities are near
-    1/2. Neighbouring tables differ in one row; the table's length is public.
+    The minimiser of sum loss + (lam / 2) ||theta||^2 + b'theta with a random b is published, then the Hessian at it
+    with noise. One Newton step takes lam and b's expectation out; intervals invert a test that knows the law of b and
+    of the Hessian's noise (`dpstats.specification.perturbation` has the privacy proof). Neighbouring tables differ in
+    one row; the table's length is public.
 
     Examples
     --------
@@ -85,8 +101,7 @@ def dp_logit(
     >>> list(fit.params.index)
     ['Intercept', 'C(sex)[T.Male]', 'age']
     """
-    if epsilon is None and delta is None and rho is None:
-        raise BudgetError("give a privacy budget, as in epsilon=1")
+    robust = covariance_type(cov_type)
     budget = budget_of(epsilon, delta, rho)
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
@@ -95,6 +110,11 @@ def dp_logit(
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary=True)
+    if not isinstance(options, Functional):
+        call = ClassifierCall(design, LOGISTIC, options, robust, budget, source, noise, infeasible)
+        return fit_classifier(call, DPLogitResults)
+    if robust is not None:
+        raise OptionError(f"cov_type={robust.name!r} needs mechanism='objective', not Functional")
     plan = plan_objective(design, TAYLOR_LOGISTIC, options, budget, facts.n_rows)
     refuse_hopeless_objective(infeasible, plan, facts.n_rows)
     return DPTaylorLogitResults(released_objective(plan, source, noise), plan.view)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from dpstats.errors import OptionError, shown
+from dpstats.errors import OptionError
 from dpstats.inference.estimates import fit_least_squares
-from dpstats.inference.robust import robust_ratios, score_target
+from dpstats.inference.robust import ScoreTarget, robust_ratios, score_target
 from dpstats.mechanisms.adassp import fit_adassp, plan_adassp
 from dpstats.mechanisms.functional import plan_objective
 from dpstats.mechanisms.options import (
@@ -23,14 +24,14 @@ from dpstats.mechanisms.options import (
     AdaSSP,
     Mechanism,
     as_mechanism,
-    require_instance,
 )
-from dpstats.mechanisms.robust import release_scores, require_measurable
+from dpstats.mechanisms.robust import ScoreStage, release_scores, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
-from dpstats.models.call import check_infeasible, public_schema, refuse_if_hopeless
+from dpstats.models.call import check_infeasible, covariance_type, public_schema, refuse_if_hopeless
 from dpstats.models.objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
+from dpstats.records.scores import sum_squared_scores
 from dpstats.records.source import Source, as_source
 from dpstats.release.noise import NoiseSource, noise_source
 from dpstats.results.fitted import RobustScale
@@ -40,6 +41,7 @@ from dpstats.results.release import PROJECTION, MomentRelease
 from dpstats.results.results import DPResults
 from dpstats.specification.design import Design, build_design
 from dpstats.specification.objectives import LEAST_SQUARES
+from dpstats.specification.rowmap import RowMap
 from dpstats.specification.schema import Schema
 from dpstats.specification.sensitivity import row_norms
 
@@ -119,7 +121,7 @@ def dp_ols(
     >>> list(fit.params.index)
     ['Intercept', 'C(sex)[T.Male]', 'age']
     """
-    robust = _covariance(cov_type)
+    robust = covariance_type(cov_type)
     budget = budget_of(epsilon, delta, rho)
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
@@ -154,7 +156,7 @@ def _fit_moments(call: _Call, robust: HC0 | None) -> DPResults:
     blocks = call.plan.coding.blocks
     row_size = row_norms(blocks, np.ones(len(blocks)), call.plan.coding.noise, call.plan.bits).r2
     target = score_target(usable, space, fit, blocks, row_size)
-    second = release_scores(target, call.plan, call.source, call.n_rows, robust.share, call.noise)
+    second = release_scores(target, call.robust_stage(robust), call.squared_scores(target), call.noise)
     correction = usable.n_complete / fit.df_resid if isinstance(robust, HC1) else 1.0
     ratios = robust_ratios(target, second.scores, second.sd, max(correction, 1.0))
     both = call.wrap(moments, {**parts, f"{robust.name} squared scores": second.cost})
@@ -236,6 +238,16 @@ class _Call:
     noise: NoiseSource
     options: SSP
 
+    def robust_stage(self, robust: HC0) -> ScoreStage:
+        return ScoreStage(self.plan.law, self.plan.budget, robust.share, self.n_rows)
+
+    def squared_scores(self, target: ScoreTarget) -> Callable[[int], NDArray[np.int64]]:
+        """Return the statistic of the second release."""
+        row_map, bits = RowMap(self.plan.coding), self.plan.bits
+        return lambda steps: sum_squared_scores(
+            self.source, row_map, bits, target.leverage, target.residual, target.clip, target.ranges, steps
+        )
+
     def wrap(self, moments: Any, parts: dict[str, Budget]) -> MomentRelease:
         privacy = PrivacyCost(self.plan.budget, parts, noise=self.noise.label)
         return MomentRelease(self.plan.coding, moments, privacy, self.options.reconcile)
@@ -260,16 +272,6 @@ def _prepare(
     share = 1.0 if robust is None else 1 - robust.share
     plan = plan_moments(design, budget, facts.n_rows, share=share, noise=options.noise)
     if robust is not None:
-        require_measurable(plan, facts.n_rows, robust.share)
+        require_measurable(ScoreStage(plan.law, budget, robust.share, facts.n_rows), plan.coding.n_columns)
     refuse_if_hopeless(infeasible, plan, facts.n_rows, plan.reconcile if options.reconcile else None)
     return _Call(plan, source, facts.n_rows, noise, options)
-
-
-def _covariance(cov_type: Any) -> HC0 | None:
-    if isinstance(cov_type, HC0):
-        return cov_type
-    require_instance("cov_type", cov_type, (HC0,))
-    known = {"nonrobust": None, "HC0": HC0(), "HC1": HC1()}
-    if not isinstance(cov_type, str) or cov_type not in known:
-        raise OptionError(f"cov_type must be 'nonrobust', 'HC0', 'HC1' or dps.HC1(share=...), not {shown(cov_type)}")
-    return known[cov_type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal
@@ -145,6 +145,43 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, lower, upper, xtol=1e-15, rtol=1e-14))
 
 
+def zcdp_of_pure(epsilon: float) -> float:
+    """Return the rho for which every epsilon-private release is rho-zCDP: epsilon tanh(epsilon / 2).
+
+    Notes
+    -----
+    Among pairs of distributions with log ratio in [-epsilon, epsilon], randomised response is the worst for every Renyi
+    order alpha: (g(alpha - 1/2) - g(1/2)) / (alpha - 1) with g(x) = log cosh(epsilon x). As tanh(z) / z falls, g is
+    concave in x^2, so g(x) - g(1/2) <= epsilon tanh(epsilon / 2) (x^2 - 1/4), which at x = alpha - 1/2 gives alpha rho.
+
+    Examples
+    --------
+    >>> round(zcdp_of_pure(1.0), 6)
+    0.462117
+    """
+    return epsilon * math.tanh(epsilon / 2)
+
+
+def pure_of_zcdp(rho: float, shares: Sequence[float]) -> float:
+    """Return the epsilon of which parts, each released with its share of it, together cost rho.
+
+    Parameters
+    ----------
+    rho : float
+        Of the whole.
+    shares : sequence of float
+        Share of epsilon of each part.
+    """
+
+    def total(epsilon: float) -> float:
+        return math.fsum(zcdp_of_pure(share * epsilon) for share in shares)
+
+    upper = 1.0
+    while total(upper) < rho:
+        upper *= 2
+    return float(brentq(lambda epsilon: total(epsilon) - rho, 0.0, upper, xtol=1e-300, rtol=1e-14)) * (1 - SLACK)
+
+
 def stage_strength(budget: Budget, kind: Literal["laplace", "gaussian"], share: float = 1.0) -> float:
     """Return the epsilon (Laplace noise) or mu (Gaussian noise) that a share of a budget allows; 1 without a budget.
 
@@ -188,18 +225,19 @@ def compose(budget: Budget, costs: Iterable[Budget]) -> Budget:
     budget : Budget
         Of the whole fit.
     costs : iterable of Budget
-        epsilon of each Laplace stage, or rho = mu^2 / 2 of each Gaussian stage; not mixed.
+        epsilon of each pure stage, with delta where it has one; or rho, or mu^2 / 2, of each stage; not mixed.
 
     Notes
     -----
-    epsilon adds; rho and mu^2 add; an (epsilon, delta) budget spent on Gaussian noise is reported as the delta of the
-    total mu at the budget's epsilon.
+    epsilon and delta add; rho and mu^2 add; an (epsilon, delta) budget spent on Gaussian noise is reported as the delta
+    of the total mu at the budget's epsilon.
     """
     parts = list(costs)
     if not budget.is_private:
         return budget
     if all(part.epsilon is not None for part in parts):
-        return Budget(epsilon=math.fsum(part.epsilon or 0.0 for part in parts))
+        delta = math.fsum(part.delta or 0.0 for part in parts)
+        return Budget(epsilon=math.fsum(part.epsilon or 0.0 for part in parts), delta=delta or None)
     rho = math.fsum(part.rho or 0.0 for part in parts)
     if budget.epsilon is None:
         return Budget(rho=rho)

@@ -47,7 +47,7 @@ def sum_squared_scores(
         rows *= 2.0**-bits
         clipped = np.clip(combine_columns(rows, residual), -clip, clip) ** 2
         terms = [
-            _whole_steps(combine_columns(rows, weights) ** 2 * clipped * (steps / size), steps).sum()
+            whole_steps(combine_columns(rows, weights) ** 2 * clipped * (steps / size), steps).sum()
             for weights, size in zip(leverage, ranges, strict=True)
         ]
         return np.array(terms, dtype=np.int64)
@@ -55,6 +55,6 @@ def sum_squared_scores(
     return source.map_reduce(row_map.variables, partition_sum, lambda a, b: a + b)
 
 
-def _whole_steps(terms: NDArray[np.float64], steps: int) -> NDArray[np.int64]:
+def whole_steps(terms: NDArray[np.float64], steps: int) -> NDArray[np.int64]:
     """Round to {0, ..., steps}; this clip, not the bound on the terms, is what limits a row's effect."""
     return np.fmax(np.fmin(np.rint(terms), steps), 0).astype(np.int64)

@@ -9,26 +9,40 @@ satisfies (epsilon' + 2 d theta', (1 + theta)^d delta(epsilon'; mu')) for mu'^2 
 1.5e-77, theta' = 2 theta and d released integers: convolve the Gaussian mechanism of variance s^2 - T with a lattice
 Gaussian of variance T; by Poisson summation its density differs from N(m, s^2) by a factor within theta of 1. Hence
 every target variance is inflated by 9, and theta is absorbed by the accountant's slack.
+
+Noise on real numbers (a random linear term of an objective) and spherical noise are ideal real draws, rounded to a
+lattice exactly (`dpstats.release.knorm`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import OptionError, shown
-from dpstats.release.knorm import draw_max_norm, geometric_from, simulate_max_norm
+from dpstats.release.knorm import (
+    draw_in_ball,
+    draw_max_norm,
+    geometric_from,
+    simulate_in_ball,
+    simulate_max_norm,
+)
+from dpstats.specification.predictors import Ball
 
 TRANSFER_VARIANCE = 9.0
 MIN_GAUSSIAN_SCALE = 64.0
 ROUNDING = 1 + 1e-9
+REAL_STEP = Fraction(1, 2**40)
+"""Lattice of real draws."""
 
 Generator = np.random.Generator
-Law = Literal["laplace", "gaussian", "max_norm"]
+Law = Literal["laplace", "gaussian", "max_norm", "spherical", "symmetric"]
+"""Spherical noise has density exp(-||v|| / scale); symmetric noise the same in Frobenius norm, on an upper triangle."""
 AddNoise = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 
@@ -58,6 +72,14 @@ class NoiseSource(Protocol):
     def prepare(self, law: Law, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Return a function that adds noise of the given scales to an integer vector."""
 
+    def real_vector(self, ball: Ball, gamma: float) -> NDArray[np.float64]:
+        """Return a draw with density proportional to exp(-gamma N(b)), within `real_error` of a real one."""
+
+
+def real_error(draw: NDArray[np.float64]) -> float:
+    """Return how far, in Euclidean norm, a draw of `real_vector` is at most from the ideal real one."""
+    return float(np.sqrt(len(draw)) * float(REAL_STEP) / 2 + 2.0**-52 * np.linalg.norm(draw))
+
 
 @dataclass(frozen=True, slots=True)
 class RealNoise:
@@ -70,8 +92,8 @@ class RealNoise:
 
         Parameters
         ----------
-        law : {"laplace", "gaussian", "max_norm"}
-            Law of the noise; max-norm noise has one scale for the whole vector.
+        law : {"laplace", "gaussian", "max_norm", "spherical", "symmetric"}
+            Law of the noise; all but the first two have one scale for the whole vector.
         scales : ndarray
             Shape (K,), in lattice units.
         distances : ndarray
@@ -79,6 +101,8 @@ class RealNoise:
         """
         if law == "max_norm":
             return _max_norm(len(scales), float(scales[0]))
+        if law in ("spherical", "symmetric"):
+            return _spherical(law, len(scales), float(scales[0]))
         groups = [np.flatnonzero(scales == scale) for scale in np.unique(scales)]
         measurements = [_measurement(law, float(scales[group[0]])) for group in groups]
         for group, measurement in zip(groups, measurements, strict=True):
@@ -91,6 +115,24 @@ class RealNoise:
             return noisy
 
         return add
+
+    def real_vector(self, ball: Ball, gamma: float) -> NDArray[np.float64]:
+        """Draw digits from the operating system's generator until the rounding is decided."""
+        return np.array(draw_in_ball(ball, gamma, REAL_STEP), dtype=np.float64) * float(REAL_STEP)
+
+
+def _spherical(law: Law, size: int, scale: float) -> AddNoise:
+    """Off the diagonal of a symmetric matrix an entry counts twice: its noise is smaller by sqrt 2."""
+    stretch = off_diagonals(size) if law == "symmetric" else None
+    ball = Ball((), (1.0,), size)
+    return lambda values: values + np.array(draw_in_ball(ball, 1 / scale, Fraction(1), stretch), dtype=np.int64)
+
+
+def off_diagonals(size: int) -> list[int]:
+    """Return 1 or 2, the times that an entry of the upper triangle stands in the matrix, shape (size,)."""
+    d = int(np.sqrt(2 * size))
+    rows, columns = np.triu_indices(d)
+    return [1 + int(i != j) for i, j in zip(rows, columns, strict=True)]
 
 
 def _max_norm(size: int, scale: float) -> AddNoise:
@@ -132,6 +174,10 @@ class SimulatedNoise:
         def add(values: NDArray[np.int64]) -> NDArray[np.int64]:
             if law == "max_norm":
                 return values + simulate_max_norm(len(values), float(scales[0]), self.generator)
+            if law in ("spherical", "symmetric"):
+                real = simulate_in_ball(Ball((), (1.0,), len(values)), 1 / float(scales[0]), self.generator)[0]
+                real /= np.sqrt(off_diagonals(len(values)) if law == "symmetric" else 1)
+                return np.asarray(values + np.rint(real).astype(np.int64))
             if law == "laplace":
                 noise = np.rint(self.generator.laplace(scale=scales))
             else:
@@ -139,6 +185,10 @@ class SimulatedNoise:
             return values + noise.astype(np.int64)
 
         return add
+
+    def real_vector(self, ball: Ball, gamma: float) -> NDArray[np.float64]:
+        """Return a simulated draw."""
+        return np.asarray(simulate_in_ball(ball, gamma, self.generator)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +200,10 @@ class NoNoise:
     def prepare(self, law: Law, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Return the identity."""
         return lambda values: values
+
+    def real_vector(self, ball: Ball, gamma: float) -> NDArray[np.float64]:
+        """Return 0."""
+        return np.zeros(ball.n_columns)
 
 
 def noise_source(rng: Any, *, private: bool) -> NoiseSource:

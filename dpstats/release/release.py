@@ -22,10 +22,10 @@ class NoisePlan:
 
     Attributes
     ----------
-    law : {"laplace", "gaussian", "max_norm"}
+    law : {"laplace", "gaussian", "max_norm", "spherical", "symmetric"}
         Law of the noise.
     scales : ndarray
-        Shape (K,), lattice units: scale t of discrete Laplace or max-norm noise, s of discrete Gaussian noise.
+        Shape (K,), lattice units: s of discrete Gaussian noise, 1 / rate of all other laws.
     distances : ndarray
         Shape (K,), lattice units: largest change, in the law's norm, of the group of entries that share a scale.
     """

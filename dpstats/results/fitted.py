@@ -22,6 +22,7 @@ from dpstats.privacy.cost import PrivacyCost
 from dpstats.results.contrast_test import check_alpha
 from dpstats.results.model_info import ModelInfo
 from dpstats.results.objective_release import ObjectiveRelease
+from dpstats.results.perturbed_release import PerturbedRelease
 from dpstats.results.release import MomentRelease
 from dpstats.specification.view import ModelView
 
@@ -33,13 +34,13 @@ class RobustScale:
     Attributes
     ----------
     cov_type : str
-        "HC0" or "HC1".
-    ratios : ndarray
-        Robust over model-based sampling variance per coefficient, shape (q,).
+        "HC0" or "HC1", or "gradient" where the release itself holds the score's covariance.
+    ratios : ndarray or None
+        Robust over model-based sampling variance per coefficient, shape (q,); None if nothing is to be rescaled.
     """
 
     cov_type: str
-    ratios: NDArray[np.float64]
+    ratios: NDArray[np.float64] | None
 
 
 class FittedModel:
@@ -47,7 +48,7 @@ class FittedModel:
 
     Parameters
     ----------
-    release : MomentRelease or ObjectiveRelease
+    release : MomentRelease, ObjectiveRelease or PerturbedRelease
         The released sums.
     view : ModelView
         The model's columns in terms of the released ones.
@@ -58,7 +59,10 @@ class FittedModel:
     use_t = False
 
     def __init__(
-        self, release: MomentRelease | ObjectiveRelease, view: ModelView, robust: RobustScale | None = None
+        self,
+        release: MomentRelease | ObjectiveRelease | PerturbedRelease,
+        view: ModelView,
+        robust: RobustScale | None = None,
     ) -> None:
         self.release = release
         self.model = ModelInfo(view.design.formula, view.design.endog_name, view.design.exog_names)
@@ -84,7 +88,7 @@ class FittedModel:
 
     @property
     def cov_type(self) -> str:
-        """Type of the sampling covariance: "nonrobust", "HC0" or "HC1"."""
+        """Type of the sampling covariance: "nonrobust", "HC0", "HC1", or "gradient" (a released score covariance)."""
         return self._robust.cov_type if self._robust else "nonrobust"
 
     @cached_property
@@ -98,7 +102,9 @@ class FittedModel:
     @cached_property
     def _fit(self) -> LeastSquares:
         fit = self.release.solve(self._moments, self._space)
-        return with_robust_sampling(fit, self._space, self._robust.ratios) if self._robust else fit
+        if self._robust is None or self._robust.ratios is None:
+            return fit
+        return with_robust_sampling(fit, self._space, self._robust.ratios)
 
     @cached_property
     def _coefficients(self) -> list[Contrast]:

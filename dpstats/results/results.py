@@ -35,7 +35,7 @@ class DPResults(FittedModel):
         What was spent, on what, under which neighbouring relation.
     declared : str
         Where bounds and levels came from.
-    release : MomentRelease or ObjectiveRelease
+    release : MomentRelease, ObjectiveRelease or PerturbedRelease
         The released sums; from a MomentRelease `refit` fits other formulas at no cost.
 
     Notes
@@ -46,6 +46,7 @@ class DPResults(FittedModel):
 
     model_name = "DP OLS"
     is_binary = False
+    is_classifier = False
 
     @property
     def estimand(self) -> str:

@@ -145,7 +145,8 @@ def _left(results: DPResults) -> list[tuple[str, str]]:
         ("Dep. Variable:", results.model.endog_names),
         ("Model:", results.model_name),
         ("Mechanism:", results.mechanism),
-        ("No. Observations:", f"{results.nobs:.0f}{noise}"),
+        *([("Loss:", results.loss)] if results.is_classifier else []),
+        ("No. Rows:" if results.is_classifier else "No. Observations:", f"{results.nobs:.0f}{noise}"),
         ("Df Residuals:", f"{results.df_resid:.0f}"),
         *([] if results.is_binary else _quality(results)),
         ("Wald chi2 / m:", "-" if slopes is None else f"{slopes.fvalue:.4g} (m = {slopes.df_num})"),
@@ -166,9 +167,11 @@ def _right(results: DPResults, warning: str) -> list[tuple[str, str]]:
     rows = [
         *_privacy_rows(results, warning),
         ("Bounds, levels:", results.declared),
-        ("Missing:", "rows dropped, count noisy"),
+        ("Missing:", "rows dropped, not counted" if results.is_classifier else "rows dropped, count noisy"),
         ("Signal:", f"{word(number)} (kappa = {number:.2g})"),
     ]
+    if results.is_classifier:
+        return [*rows, ("Covariance Type:", results.cov_type)]
     if results.is_binary:
         return rows
     return [*rows, ("Covariance Type:", results.cov_type), ("Df Model:", f"{results.df_model:.0f}"), ("", "")]
@@ -222,12 +225,17 @@ def _coefficient_table(results: DPResults, alpha: float) -> Any:
 def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
     notes = [
         'std err contains sampling and privacy noise; "privacy" is the part that is privacy noise.',
-        "Intervals and P>|z| invert a test that accounts for the noise in X'X (Fieller): intervals are asymmetric, "
-        "possibly unbounded, and P>|z| cannot be read off z.",
+        f"Intervals and P>|z| invert a test that accounts for the noise in {_noisy_matrix(results)} (Fieller): "
+        "intervals are asymmetric, possibly unbounded, and P>|z| cannot be read off z.",
         f"Estimand: {results.release.estimand}. Values outside the bounds are clipped, undeclared levels and "
         "unreadable entries count as missing.",
     ]
     notes += results.release.remarks
+    if results.is_classifier and results.is_large_step:
+        notes.append(
+            "The ridge is strong beside the data: taking it out is a large step, so that estimates and intervals are "
+            "rough."
+        )
     unbounded = any(math.isinf(low) for low in results.conf_int(alpha)[0])
     if unbounded and results.privacy.noise == "none":
         notes.append("(-inf, inf): the columns do not identify this coefficient.")
@@ -246,13 +254,17 @@ def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
             f"Fitted from the release of {results.release.formula!r} on its complete rows; what was spent on it is "
             "shared by all fits from it."
         )
-    if results.cov_type != "nonrobust":
-        notes.append(f"Standard errors are heteroskedasticity-consistent ({results.cov_type}), from a second release.")
+    if results.cov_type.startswith("HC"):
+        notes.append(f"Standard errors are heteroskedasticity-consistent ({results.cov_type}), from a further release.")
     if results.scale_clamped and not results.is_binary:
         notes.append(
             "The noise hides the residual variance; Residual Std. Err. and the sampling part of std err are guesses."
         )
     return notes + _warning_note(warning)
+
+
+def _noisy_matrix(results: DPResults) -> str:
+    return "the Hessian" if results.is_classifier else "X'X"
 
 
 def _warning_note(warning: str) -> list[str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpstats.specification.coding import Coding
 from dpstats.specification.coercion import array_of
-from dpstats.specification.grids import as_frame, factorial_values, schema_values
+from dpstats.specification.grids import as_frame, factorial_values, schema_values, spread_frame
 from dpstats.specification.model_columns import ModelColumn
 from dpstats.specification.polynomials import Polynomial
 from dpstats.specification.rowmap import RowMap
@@ -151,7 +151,7 @@ def build_features(view: ModelView, coding: Coding, scaling: Scaling, *, binary:
     if intercept >= 0:
         constant[intercept] = 1.0
     elif view.has_constant:
-        constant = np.asarray(np.linalg.lstsq(combine[:-1, :-1].T, coding.constant, rcond=None)[0], dtype=np.float64)
+        constant = _constant_on_public_rows(coding, combine[:-1, :-1])
     return Features(
         coding,
         ModelView(design, contrast, view.has_constant),
@@ -162,6 +162,16 @@ def build_features(view: ModelView, coding: Coding, scaling: Scaling, *, binary:
         intercept,
         *((0.0, PROBABILITY_SLOPE) if binary else (centre, reach)),
     )
+
+
+def _constant_on_public_rows(coding: Coding, combine: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the combination of features that is 1 on every row, as a full set of spline columns can be."""
+    design = coding.design
+    n_rows = 200 + 20 * coding.n_columns
+    frame = spread_frame(design.schema, design.regressor_variables, n_rows)
+    columns = {str(name): array_of(frame[name]) for name in frame}
+    rows = RowMap(coding, with_response=False).code(columns, n_rows).columns @ combine.T
+    return np.asarray(np.linalg.lstsq(rows, np.ones(n_rows), rcond=None)[0], dtype=np.float64)
 
 
 def _response_range(response: ScalarSymbol, centred: bool) -> Interval:

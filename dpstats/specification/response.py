@@ -80,3 +80,19 @@ def unit_response(symbol: ScalarSymbol) -> ScalarSymbol:
             f"{cure}"
         )
     return replace(symbol, lower=0.0, upper=1.0)
+
+
+def require_two_levels(symbol: ScalarSymbol) -> None:
+    """Refuse an outcome that may lie between its two levels.
+
+    Raises
+    ------
+    SchemaError
+        If the outcome is a number that is not declared by its two levels.
+    """
+    if not symbol.sign:
+        text = symbol.symbol.text
+        raise SchemaError(
+            f"dp_svm needs an outcome of two levels; {text!r} is declared as a number. Declare its two levels, "
+            "levels={" + f"{text!r}: [negative, positive]" + "}, or write a comparison, such as I(x > 0)"
+        )

@@ -1,0 +1,72 @@
+"""Coefficients of a loss from its released perturbed minimiser and noisy Hessian: estimate and covariance."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.inference.estimates import SINGULAR, SMALLEST, LeastSquares, ModelSpace, noise_covariance, residual_vector
+from dpstats.inference.moments import NoisyMoments
+
+LARGE_STEP = 1.0
+"""Change of the predictor, over the box, beyond which the expansion about the released minimiser is doubtful."""
+
+
+def fit_scores(
+    moments: NoisyMoments, space: ModelSpace, theta: NDArray[np.float64], meat: NDArray[np.float64] | None = None
+) -> LeastSquares:
+    """Make one Newton step from the released minimiser to the coefficients, and attach their covariance.
+
+    Parameters
+    ----------
+    moments : NoisyMoments
+        Noisy Hessian and shift.
+    space : ModelSpace
+        The model's columns.
+    theta : ndarray
+        Released minimiser, shape (q,).
+    meat : ndarray, optional
+        Covariance of the score, shape (q, q); by default the Hessian, as for a correctly specified logit.
+
+    Returns
+    -------
+    LeastSquares
+        With ``origin`` the released minimiser and ``gamma`` the step, both in the basis; ``sigma2`` is 1.
+
+    Notes
+    -----
+    delta = H^-1 shift; covariance H^-1 (score covariance + cov b + noise of H~ at delta + A cov(nu) A) H^-1.
+    """
+    hessian = space.q.T @ moments.matrix[:-1, :-1] @ space.q
+    eigenvalues, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+    positive = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+    least = SINGULAR * np.abs(eigenvalues).max()
+    tiny = max(least, SMALLEST)
+    usable = np.where(np.abs(eigenvalues) <= least, np.copysign(tiny, eigenvalues), eigenvalues)
+    singular = bool((np.abs(eigenvalues) <= least).any())
+    inverse = (vectors / usable) @ vectors.T
+    gamma = inverse @ space.q.T @ moments.matrix[:-1, -1]
+    score = positive if meat is None else space.q.T @ meat @ space.q
+    sampling = inverse @ score @ inverse
+    residual = residual_vector(gamma, space)
+    noise = noise_covariance(moments, space, residual)
+    return LeastSquares(
+        gamma=gamma,
+        shown=gamma,
+        inverse=inverse,
+        sampling=sampling,
+        residual=residual,
+        noise=noise,
+        covariance=sampling + inverse @ noise @ inverse,
+        sigma2=1.0,
+        sigma2_sd=0.0,
+        sigma2_clamped=False,
+        df_resid=np.inf,
+        singular=singular,
+        origin=space.q.T @ theta,
+    )
+
+
+def is_large_step(fit: LeastSquares, space: ModelSpace, reach: float) -> bool:
+    """Tell whether the step changes some row's predictor by more than 1; `reach` is the largest norm of a row."""
+    return bool(reach * np.linalg.norm(fit.gamma) > LARGE_STEP)

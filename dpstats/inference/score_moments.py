@@ -1,0 +1,111 @@
+"""The moment vector of a perturbed loss at its released minimiser, with the known law of all noise in it.
+
+At the released parameter theta~ let T(delta) = shift - H~ delta, where H~ is a noisy Hessian and shift is lam theta~
+for the coefficients without a ridge, 0 for those with it. At the truth theta_0 = theta~ + delta,
+
+    T(delta) = U(theta_0) - b - E delta + A nu + O(n ||delta||^2) :
+
+U the score of the data, b the random linear term, E the noise of H~, nu noise added to theta itself and A the
+objective's curvature. This has the form of least squares from noisy moments, H~ for X'X and shift for X'y, so that one
+machinery serves both (`dpstats.inference.moment_test`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.inference.critical_values import NORMAL, Law
+from dpstats.inference.moments import Draws, NoisyMoments
+from dpstats.inference.monte_carlo import draws_in_ball, simulated_law, sum_of_laplace
+from dpstats.specification.predictors import Ball
+
+NEGLIGIBLE = 0.01
+"""Share of a statistic's variance up to which a noise that is not normal is taken for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMoments(NoisyMoments):
+    """Noisy Hessian and shift (zone: released); see the module.
+
+    The values are the entries of H~, then those of the shift (the last coded column), then zeros that stand for nu.
+
+    Attributes
+    ----------
+    linear : Ball or None
+        Norm of the random linear term b; None if there is none.
+    direct : Ball or None
+        Norm of the noise nu that was added to theta; None if it is normal.
+    push : ndarray
+        A, shape (q, q), symmetric.
+    """
+
+    linear: Ball | None = None
+    direct: Ball | None = None
+    push: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients, q."""
+        return len(self.index) - 1
+
+    @property
+    def parts(self) -> tuple[slice, slice, slice]:
+        """Positions of the noises of H~, b and nu."""
+        q, total = self.size, len(self.values)
+        return slice(0, total - 2 * q), slice(total - 2 * q, total - q), slice(total - q, total)
+
+    @property
+    def is_normal(self) -> bool:
+        """True if all noise is normal, or there is none."""
+        others = self.linear is not None or self.direct is not None
+        return (self.law == "gaussian" and not others) or not self.variances.any()
+
+    def noise_of(self, forms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the coefficients of linear forms of the values on the noises themselves, shape (..., K)."""
+        _, linear, direct = self.parts
+        own = forms.copy()
+        own[..., direct] = forms[..., linear] @ self.push
+        return own
+
+    def standard_law(self, form: NDArray[np.float64], sampling: float) -> Law:
+        """Return the law of a linear form of the noises plus a normal, standardised; simulated unless it is normal."""
+        shares = self.variances * form**2
+        total = sampling + float(shares.sum())
+        if not total > 0 or not self.variances.any():
+            return NORMAL
+        draws: NDArray[np.float64] | None = None
+        drawn = 0.0
+        for part, ball in zip(self.parts, (None, self.linear, self.direct), strict=True):
+            share = float(shares[part].sum())
+            if share <= NEGLIGIBLE * total:
+                continue
+            if ball is not None:
+                found = self._draws(ball, part) @ form[part]
+            elif part.start == 0 and self.law == "laplace":
+                found = sum_of_laplace(np.sqrt(shares[part]))
+            else:
+                continue
+            drawn += share
+            draws = found if draws is None else draws + found
+        if draws is None:
+            return NORMAL
+        return simulated_law(draws / np.sqrt(total), max(1 - drawn / total, 0.0))
+
+    def _draws(self, ball: Ball, part: slice) -> NDArray[np.float64]:
+        """Return draws of b or nu; of the latter in reverse order, so that two equal norms give independent draws."""
+        draws = draws_in_ball(ball)[:: 1 if part == self.parts[1] else -1]
+        unit = float(np.sqrt(self.variances[part][0] / ball.variances(1.0)[0]))
+        return np.asarray(unit * draws)
+
+    def draw_noise(self, rng: Draws, size: int, used: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Draw the noises of some atoms from their known law, shape (size, len(used))."""
+        noise = NoisyMoments.draw_noise(self, rng, size, np.arange(len(self.values)))
+        for part, ball in zip(self.parts[1:], (self.linear, self.direct), strict=True):
+            if ball is not None and self.variances[part].any():
+                noise[:, part] = self._draws(ball, part)[:size]
+            else:
+                noise[:, part] = rng.normal(size=(size, self.size)) * np.sqrt(self.variances[part])
+        return noise[:, used]

@@ -1,0 +1,248 @@
+"""Private rows of a model's predictors, and sums of gradients and curvatures over them at a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.records.features import feature_rows
+from dpstats.records.moments import EXACT_ROWS
+from dpstats.records.rows import lattice_rows
+from dpstats.records.scores import whole_steps
+from dpstats.records.source import Partition, Source, silence
+from dpstats.specification.losses import Loss
+from dpstats.specification.predictors import BITS, Predictors
+from dpstats.specification.rowmap import RowMap
+
+KEPT_ENTRIES = 2**27
+"""Tables of up to so many numbers (1 GB) are coded once and kept while they are needed; larger ones are read again."""
+HIGH_BITS = 20
+"""Bits of a residual whose products with rows add up exactly."""
+
+T = TypeVar("T")
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rows:
+    """Some rows on the lattice (zone: PRIVATE).
+
+    Attributes
+    ----------
+    z : ndarray
+        Predictors, shape (n, q), multiples of 2**-20; 0 for an incomplete row.
+    u : ndarray
+        Outcome in [-1, 1], shape (n,).
+    """
+
+    z: Vector
+    u: Vector
+
+    def __repr__(self) -> str:
+        return f"Rows(shape={self.z.shape})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Table:
+    """All rows of a model's predictors (zone: PRIVATE), read again and again by iterative methods.
+
+    Attributes
+    ----------
+    source : Source
+        The table.
+    predictors : Predictors
+        The model's columns.
+    kept : list of Rows or None
+        The rows, if they were few enough to be kept.
+    """
+
+    source: Source
+    predictors: Predictors
+    kept: list[Rows] | None
+
+    def __repr__(self) -> str:
+        return "Table()"
+
+    def map_reduce(self, function: Callable[[Rows], T], add: Callable[[T, T], T]) -> T:
+        """Apply a function to blocks of rows and add up."""
+        if self.kept is None:
+            predictors = self.predictors
+            return self.source.map_reduce(
+                predictors.variables, lambda part: function(predictor_rows(part, predictors)), add
+            )
+        with silence():
+            total = function(self.kept[0])
+            for rows in self.kept[1:]:
+                total = add(total, function(rows))
+            return total
+
+
+def as_table(source: Source, predictors: Predictors) -> Table:
+    """Code a table's rows, keeping them if its public size allows.
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    predictors : Predictors
+        The model's columns.
+    """
+    if source.facts.n_rows * (predictors.n_columns + 1) > KEPT_ENTRIES:
+        return Table(source, predictors, None)
+    kept = source.map_reduce(
+        predictors.variables, lambda part: [predictor_rows(part, predictors)], lambda a, b: [*a, *b]
+    )
+    return Table(source, predictors, kept)
+
+
+def predictor_rows(partition: Partition, predictors: Predictors) -> Rows:
+    """Code a partition; every row's size is within the predictors' public bounds, exactly."""
+    if predictors.features is not None:
+        rows, _ = feature_rows(partition, predictors.features, BITS)
+    else:
+        rows, _ = lattice_rows(partition, RowMap(predictors.coding), BITS)
+    z = np.ascontiguousarray(rows[:, predictors.keep])
+    z *= 2.0**-BITS
+    return Rows(z, rows[:, -1] * 2.0**-BITS)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Derivatives:
+    """Gradient and Hessian of a sum of losses, in floating point (zone: PRIVATE)."""
+
+    gradient: Vector
+    hessian: Vector
+
+    def __repr__(self) -> str:
+        return f"Derivatives(shape={self.hessian.shape})"
+
+    def __add__(self, other: Derivatives) -> Derivatives:
+        return Derivatives(self.gradient + other.gradient, self.hessian + other.hessian)
+
+
+def derivatives(table: Table, loss: Loss, theta: Vector, *, steepest: bool = False) -> Derivatives:
+    """Return gradient and Hessian of the loss at a parameter, without ridge and noise.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    loss : Loss
+        Of one record.
+    theta : ndarray
+        Shape (q,).
+    steepest : bool
+        Give every row the largest curvature that the loss has anywhere: a bound on the Hessian.
+    """
+
+    def of(rows: Rows) -> Derivatives:
+        eta = rows.z @ theta
+        weighted = rows.z * (loss.bound if steepest else loss.curvature(eta, rows.u)[:, None])
+        return Derivatives(-(loss.residual(eta, rows.u) @ rows.z), weighted.T @ rows.z)
+
+    total: Derivatives = table.map_reduce(of, lambda a, b: a + b)
+    return total
+
+
+def accurate_gradient(table: Table, loss: Loss, theta: Vector) -> Vector:
+    """Return the gradient of the loss with the error of one residual evaluation per row, whatever theta is.
+
+    Notes
+    -----
+    theta is split so that the product of its upper part with rows on the 2**-20 lattice is exact in float64, whatever
+    the order of additions; the residual is split so that the products of its upper part, of 20 bits, with rows add up
+    exactly over 8,192 rows. What is rounded is the predictor (a relative 2**-53), the residual's formula, and lower
+    parts a million times smaller: less than 2**-49 per row in all, times the row's size.
+    """
+    spare = 52 - BITS - 1 - int(np.ceil(np.log2(max(len(theta), 2))))
+    unit = 2.0 ** (np.ceil(np.log2(max(float(np.abs(theta).max()), 2.0**-100))) - spare)
+    high = np.rint(theta / unit) * unit
+    low = theta - high
+
+    def of(rows: Rows) -> Vector:
+        eta = rows.z @ high + rows.z @ low
+        residual = loss.residual(eta, rows.u)
+        upper = np.rint(residual * 2.0**HIGH_BITS) * 2.0**-HIGH_BITS
+        total = np.zeros(len(theta))
+        for start in range(0, len(eta), EXACT_ROWS):
+            block = slice(start, start + EXACT_ROWS)
+            total -= upper[block] @ rows.z[block] + (residual - upper)[block] @ rows.z[block]
+        return total
+
+    return table.map_reduce(of, lambda a, b: a + b)
+
+
+def sum_weighted_products(
+    table: Table, weight: Callable[[Vector, Vector], Vector], theta: Vector, bits: int
+) -> NDArray[np.int64]:
+    """Return sum_i w_i z_i z_i' exactly, for weights in [0, 1], shape (q, q), in units of 2**(-3 bits) (zone: PRIVATE).
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    weight : callable
+        Maps predictors eta and outcomes to weights.
+    theta : ndarray
+        A released parameter, shape (q,).
+    bits : int
+        Weights and rows are rounded to multiples of 2**-bits, weights clipped to [0, 1]; at most 15, with
+        n * 2**(3 bits) < 2**62.
+    """
+    exact_rows = 2 ** (53 - 3 * bits)
+
+    def of(rows: Rows) -> NDArray[np.int64]:
+        w = np.rint(weight(stable_product(rows.z, theta), rows.u) * 2.0**bits)
+        w = np.fmax(np.fmin(w, 2.0**bits), 0.0)
+        z = np.rint(rows.z * 2.0**bits)
+        total = np.zeros((z.shape[1], z.shape[1]), dtype=np.int64)
+        for start in range(0, len(z), exact_rows):
+            block = z[start : start + exact_rows]
+            total += ((block * w[start : start + exact_rows, None]).T @ block).astype(np.int64)
+        return total
+
+    return table.map_reduce(of, lambda a, b: a + b)
+
+
+def sum_squared_losses(
+    table: Table, loss: Loss, theta: Vector, leverage: Vector, ranges: Vector, steps: int
+) -> NDArray[np.int64]:
+    """Return sum_i (l_j'z_i)^2 r_i^2 for each j, r the loss's residual at theta, in units of ranges_j / steps.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    loss : Loss
+        Its residual is in [-1, 1].
+    theta : ndarray
+        A released parameter, shape (q,).
+    leverage : ndarray
+        Rows l_j, shape (m, q).
+    ranges : ndarray
+        Largest term of one row, shape (m,).
+    steps : int
+        Each row's term is rounded to {0, ..., steps}.
+    """
+
+    def of(rows: Rows) -> NDArray[np.int64]:
+        squares = loss.residual(stable_product(rows.z, theta), rows.u) ** 2
+        terms = [
+            whole_steps(stable_product(rows.z, weights) ** 2 * squares * (steps / size), steps).sum()
+            for weights, size in zip(leverage, ranges, strict=True)
+        ]
+        return np.array(terms, dtype=np.int64)
+
+    return table.map_reduce(of, lambda a, b: a + b)
+
+
+def stable_product(z: Vector, theta: Vector) -> Vector:
+    """Return z @ theta by a loop over columns in fixed order, so that a row's value does not depend on others."""
+    total = np.zeros(len(z))
+    for j, coefficient in enumerate(theta):
+        total += coefficient * z[:, j]
+    return total

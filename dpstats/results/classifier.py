@@ -1,0 +1,247 @@
+"""Results of private classifiers: logistic regression and support vector machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from dpstats.errors import NotReleasedError, OptionError, shown
+from dpstats.inference.score_fit import is_large_step
+from dpstats.results.perturbed_release import PerturbedRelease
+from dpstats.results.prediction import LinearPredictions, predict_rows
+from dpstats.results.results import DPResults
+from dpstats.specification.schema import Continuous
+
+_LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj"})
+NEW_ROWS = "predictions for the confidential rows were not released; pass new rows, as in predict(new_data)"
+
+
+class DPClassifierResults(DPResults):
+    """A private classifier: coefficients of a linear predictor, and inference about them.
+
+    Attributes as of `DPResults`. ``nobs`` is the public length of the table: how many rows were complete is not
+    released.
+    """
+
+    is_binary = True
+    is_classifier = True
+    release: PerturbedRelease
+
+    @property
+    def loss(self) -> str:
+        """Name of the loss."""
+        return self.release.loss
+
+    @property
+    def nobs(self) -> float:
+        """Public length of the table; the number of complete rows was not released."""
+        return float(self.release.n_rows)
+
+    @property
+    def nobs_sd(self) -> float:
+        """0: the length is public."""
+        return 0.0
+
+    @property
+    def df_resid(self) -> float:
+        """Length of the table less the number of coefficients."""
+        return self.nobs - self._space.n_params
+
+    @property
+    def scale(self) -> float:
+        """1, as in statsmodels."""
+        return 1.0
+
+    @property
+    def is_large_step(self) -> bool:
+        """True if the ridge was so strong that taking it out moves some row's predictor by more than 1."""
+        reach = float(np.sqrt(self.release.row_size))
+        return is_large_step(self._fit, self._space, reach)
+
+    def _linear(self, exog: Any) -> pd.Series:
+        if exog is None:
+            raise NotReleasedError(NEW_ROWS)
+        return predict_rows(self._view.design, self.params.to_numpy(), exog)
+
+    def _classes(self, linear: pd.Series) -> pd.Series:
+        """Return the outcome level of each row: the last where the predictor is positive."""
+        column = self._view.design.schema.columns.get(self.model.endog_names)
+        levels: Any = (0, 1) if column is None or isinstance(column, Continuous) else column.levels
+        labels = pd.Series([levels[value > 0] for value in linear], index=linear.index, dtype=object)
+        return labels.where(linear.notna(), None).infer_objects()
+
+    def _intervals(self, exog: Any) -> LinearPredictions:
+        if exog is None:
+            raise NotReleasedError(NEW_ROWS)
+        return LinearPredictions.of(self._view.design, exog, self._moments, self._space, self._fit)
+
+    rsquared = rsquared_adj = property()
+    """Absent, so that `__getattr__` says why."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LINEAR_ONLY:
+            raise NotReleasedError(f"{name} belongs to a linear model; a classifier has none")
+        if name in {"prsquared", "llnull", "llr", "llr_pvalue", "pred_table"}:
+            raise NotReleasedError(f"{name} was not released: it is an exact property of the confidential data")
+        return super().__getattr__(name)
+
+
+class DPLogitResults(DPClassifierResults):
+    """A private logistic regression.
+
+    Coefficients are log-odds ratios, as in statsmodels' ``Logit``; `estimand` says what exactly they estimate.
+    """
+
+    model_name = "DP Logit"
+
+    def predict(self, exog: Any = None, which: str = "mean") -> pd.Series:
+        """Predict for new rows.
+
+        Parameters
+        ----------
+        exog : pandas.DataFrame or dict of array-like
+            Rows with the regressors' raw columns.
+        which : {"mean", "linear", "class"}
+            Probabilities of the last outcome level, linear predictors, or the more probable level.
+
+        Returns
+        -------
+        pandas.Series
+            nan (None for classes) for rows with a missing entry or an undeclared level.
+
+        Raises
+        ------
+        NotReleasedError
+            Without `exog`.
+        DataError
+            If a column is missing.
+        OptionError
+            If `which` is none of these.
+        """
+        _require_which(which, ("mean", "linear", "class"))
+        linear = self._linear(exog)
+        if which == "class":
+            return self._classes(linear)
+        return linear if which == "linear" else pd.Series(expit(linear.to_numpy()), index=linear.index)
+
+    def get_prediction(self, exog: Any = None, which: str = "mean") -> Predictions:
+        """Predict for new rows, with confidence intervals.
+
+        Parameters
+        ----------
+        exog : pandas.DataFrame or dict of array-like
+            Rows with the regressors' raw columns.
+        which : {"mean", "linear"}
+            Probabilities, whose intervals are those of the linear predictor, transformed; or linear predictors.
+
+        Returns
+        -------
+        Predictions
+            ``predicted``, ``se``, ``conf_int(alpha)`` and ``summary_frame(alpha)``.
+
+        Raises
+        ------
+        NotReleasedError, DataError, OptionError
+            As for `predict`.
+        """
+        _require_which(which, ("mean", "linear"))
+        return Predictions(self._intervals(exog), logistic=which == "mean")
+
+
+class DPSVMResults(DPClassifierResults):
+    """A private linear support vector machine with a smoothed hinge loss."""
+
+    model_name = "DP SVM"
+
+    def predict(self, exog: Any = None, which: str = "linear") -> pd.Series:
+        """Predict for new rows.
+
+        Parameters
+        ----------
+        exog : pandas.DataFrame or dict of array-like
+            Rows with the regressors' raw columns.
+        which : {"linear", "class"}
+            Decision values, positive for the last outcome level, or levels.
+
+        Returns
+        -------
+        pandas.Series
+            nan (None for classes) for rows with a missing entry or an undeclared level.
+
+        Raises
+        ------
+        NotReleasedError
+            Without `exog`.
+        DataError
+            If a column is missing.
+        OptionError
+            If `which` is none of these.
+        """
+        _require_which(which, ("linear", "class"))
+        linear = self._linear(exog)
+        return self._classes(linear) if which == "class" else linear
+
+    def get_prediction(self, exog: Any = None) -> Predictions:
+        """Predict decision values for new rows, with confidence intervals.
+
+        Parameters
+        ----------
+        exog : pandas.DataFrame or dict of array-like
+            Rows with the regressors' raw columns.
+
+        Raises
+        ------
+        NotReleasedError, DataError
+            As for `predict`.
+        """
+        return Predictions(self._intervals(exog), logistic=False)
+
+
+class Predictions:
+    """Predictions for public rows with intervals, as statsmodels prints those of a logit.
+
+    Parameters
+    ----------
+    linear : LinearPredictions
+        Linear predictors and their inference.
+    logistic : bool
+        True for probabilities.
+    """
+
+    def __init__(self, linear: LinearPredictions, logistic: bool) -> None:
+        self._linear = linear
+        self._logistic = logistic
+
+    def _map(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(expit(values)) if self._logistic else values
+
+    @property
+    def predicted(self) -> NDArray[np.float64]:
+        """Predictions, shape (n,)."""
+        return self._map(self._linear.estimates)
+
+    @property
+    def se(self) -> NDArray[np.float64]:
+        """Standard errors, sampling and privacy noise together (delta method for probabilities), shape (n,)."""
+        p = self.predicted
+        return self._linear.errors * (p * (1 - p) if self._logistic else 1.0)
+
+    def conf_int(self, alpha: float = 0.05) -> NDArray[np.float64]:
+        """Return confidence intervals of level 1 - alpha, shape (n, 2)."""
+        return self._map(self._linear.intervals(alpha))
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return predictions, standard errors and intervals with statsmodels' column names."""
+        ends = self.conf_int(alpha)
+        columns = {"predicted": self.predicted, "se": self.se, "ci_lower": ends[:, 0], "ci_upper": ends[:, 1]}
+        return pd.DataFrame(columns, index=self._linear.index)
+
+
+def _require_which(which: object, allowed: tuple[str, ...]) -> None:
+    if not isinstance(which, str) or which not in allowed:
+        *others, last = map(repr, allowed)
+        raise OptionError(f"which must be {', '.join(others)} or {last}, not {shown(which)}")
