@@ -254,8 +254,8 @@ def report(table: pd.DataFrame, replications: int, seconds: float) -> str:
         "is the average coverage of the coefficients without a penalty, `worst` that of the least covered one, `own` "
         "that of the target which the summary names; unbounded intervals count as covering. `width` and `error` are "
         "medians over those of the non-private fit. `flagged` is the share of fits whose summary says that noise or "
-        "ridge are large (kappa above .5, or a large step). `misses` names the bars that a cell misses. zCDP budgets imply "
-        f"(epsilon, {DELTA:g}). Written by erm_coverage.py in {seconds / 60:.0f} minutes.",
+        "ridge are large (kappa above .5, or a large step). `misses` names the bars that a cell misses. zCDP budgets "
+        f"imply (epsilon, {DELTA:g}). Written by erm_coverage.py in {seconds / 60:.0f} minutes.",
         "",
         markdown(main),
         "",

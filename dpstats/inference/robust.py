@@ -20,7 +20,7 @@ from dpstats.inference.moments import NoisyMoments
 from dpstats.specification.blocks import Block
 
 CLIP = 4.0
-SMALLEST_RATIO, LARGEST_RATIO = 0.2, 6.0
+RATIO_LIMITS = (0.2, 6.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,11 @@ def largest_products(sizes: NDArray[np.float64], blocks: Sequence[Block]) -> NDA
 
 
 def robust_ratios(
-    target: ScoreTarget, released: NDArray[np.float64], sd: NDArray[np.float64], correction: float
+    target: ScoreTarget,
+    released: NDArray[np.float64],
+    sd: NDArray[np.float64],
+    correction: float,
+    limits: tuple[float, float] = RATIO_LIMITS,
 ) -> NDArray[np.float64]:
     """Return the ratio of each coefficient's robust sampling variance to its model-based one, shape (q,).
 
@@ -139,14 +143,16 @@ def robust_ratios(
         Standard deviation of its noise, shape (q,).
     correction : float
         1 for HC0, n / (n - q) for HC1.
+    limits : tuple of float
+        Between which a ratio is kept.
 
     Notes
     -----
-    The noisy value is shrunk towards the model by w = (m/2)^2 / ((m/2)^2 + sd^2), and the ratio kept within [.2, 6].
+    The noisy value is shrunk towards the model by w = (m/2)^2 / ((m/2)^2 + sd^2).
     """
     trust = (target.model / 2) ** 2 / ((target.model / 2) ** 2 + sd**2)
     shrunk = target.model + trust * (correction * released - target.model)
-    return np.clip(shrunk / target.model, SMALLEST_RATIO, LARGEST_RATIO)
+    return np.clip(shrunk / target.model, *limits)
 
 
 def with_robust_sampling(fit: LeastSquares, space: ModelSpace, ratios: NDArray[np.float64]) -> LeastSquares:

@@ -24,8 +24,8 @@ from dpstats.specification.perturbation import Perturbation, cost
 from dpstats.specification.predictors import Ball, Predictors
 
 FINE = 16.0
-"""The lattice is that much finer than the tolerated distance."""
-MOST_BITS = 50
+"""The lattice is that much finer than the tolerated distance, and no coarser than `FEWEST_BITS` say."""
+FEWEST_BITS, MOST_BITS = 30, 50
 LARGEST = 2.0**61
 
 
@@ -92,7 +92,7 @@ def plan_minimum(
     """
     tau = tolerance(predictors.row_size, n_rows)
     radius = tau / perturbation.ridge
-    bits = max(0, min(MOST_BITS, math.ceil(math.log2(FINE / radius))))
+    bits = min(MOST_BITS, max(FEWEST_BITS, math.ceil(math.log2(FINE / radius))))
     reach = 2 * radius * 2.0**bits + 1
     size = predictors.n_columns
     scale = float(np.nextafter(reach / epsilon_output * ROUNDING, np.inf))

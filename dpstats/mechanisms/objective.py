@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import BudgetError
 from dpstats.inference.estimates import LeastSquares, ModelSpace
-from dpstats.inference.robust import ScoreTarget, robust_ratios
+from dpstats.inference.robust import RATIO_LIMITS, ScoreTarget, robust_ratios
 from dpstats.inference.score_fit import fit_scores
 from dpstats.inference.score_moments import ScoreMoments
 from dpstats.mechanisms.hessian import HessianPlan, plan_hessian, release_hessian
@@ -31,12 +31,10 @@ from dpstats.release.release import read_closed
 from dpstats.specification.coding import code_design
 from dpstats.specification.design import Design
 from dpstats.specification.losses import Loss
-from dpstats.specification.perturbation import Perturbation, calibrate
+from dpstats.specification.perturbation import SMALLEST_RIDGE, Perturbation, calibrate
 from dpstats.specification.predictors import Predictors, build_predictors
 from dpstats.specification.view import full_view
 
-NO_RIDGE = 1e-6
-"""Ridge, in units of R2, of a fit without noise: small enough not to be seen, and there if classes are separated."""
 MINIMISER, EXACT, HESSIAN, SCORES = "minimiser", "distance to the exact minimiser", "Hessian", "squared scores"
 
 
@@ -171,7 +169,7 @@ def plan_classifier(
     perturbation = (
         calibrate(loss, row_size, stages.epsilon_exact)
         if budget.is_private
-        else Perturbation(np.inf, NO_RIDGE * row_size)
+        else Perturbation(np.inf, SMALLEST_RIDGE * row_size)
     )
     minimum = plan_minimum(predictors, loss, predictors.ball, perturbation, stages.epsilon_output, n_rows)
     return ClassifierPlan(predictors, loss, stages, minimum, hessian, scores, n_rows)
@@ -238,9 +236,17 @@ def release_classifier(
         lambda steps: sum_squared_losses(table, loss, theta, target.leverage, target.ranges, steps),
         noise,
     )
-    ratios = robust_ratios(target, released.scores, released.sd, correction)
+    ratios = robust_ratios(target, released.scores, released.sd, correction, _ratio_limits(plan))
     costs = first | stages.charge({HESSIAN: plan.hessian.cost, SCORES: released.cost})
     return ReleasedClassifier(theta, moments, None, ratios, costs)
+
+
+def _ratio_limits(plan: ClassifierPlan) -> tuple[float, float]:
+    """Return how far the score's variance may be from the Hessian: very far if the loss is no likelihood."""
+    if not plan.loss.is_logistic:
+        return 0.02, 50.0
+    low, high = RATIO_LIMITS
+    return (low if plan.predictors.view.design.response.sign else 0.01), high
 
 
 def loss_target(predictors: Predictors, space: ModelSpace, fit: LeastSquares) -> ScoreTarget:

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from dpstats.errors import BudgetError, OptionError
 from dpstats.inference.estimates import ModelSpace
 from dpstats.inference.score_moments import ScoreMoments
-from dpstats.mechanisms.minimum import LARGEST, MinimumPlan, plan_minimum, release_minimum
+from dpstats.mechanisms.lattice import TINY, TOO_SMALL
+from dpstats.mechanisms.minimum import LARGEST, MOST_BITS, MinimumPlan, plan_minimum, release_minimum
 from dpstats.mechanisms.noisy_matrix import MatrixPlan, plan_matrix, release_matrix, triangle_index
-from dpstats.mechanisms.objective import EXACT, HESSIAN, MINIMISER, NO_RIDGE, ReleasedClassifier, bordered, space_of
+from dpstats.mechanisms.objective import EXACT, HESSIAN, MINIMISER, ReleasedClassifier, bordered, space_of
 from dpstats.mechanisms.options import WKLObjective, WKLOutput
 from dpstats.mechanisms.stages import OUTPUT
 from dpstats.privacy.notions import Budget
@@ -34,7 +35,7 @@ from dpstats.release.release import NoisePlan, read_closed, release_integers
 from dpstats.specification.coding import code_design
 from dpstats.specification.design import Design
 from dpstats.specification.losses import Loss
-from dpstats.specification.perturbation import Perturbation, with_ridge
+from dpstats.specification.perturbation import JACOBIAN_LIMIT, SMALLEST_RIDGE, Perturbation, with_ridge
 from dpstats.specification.predictors import Ball, Predictors, build_predictors
 from dpstats.specification.view import full_view
 
@@ -211,44 +212,51 @@ def _pure(budget: Budget) -> float:
     return math.sqrt(2 * budget.rho) if budget.rho is not None else float(budget.epsilon or 0.0)
 
 
+def _exact(budget: Budget) -> float:
+    """Return what the exact minimiser may cost: a hundredth of epsilon is for the distance of the certified one."""
+    epsilon = _pure(budget)
+    return epsilon * (1 - OUTPUT) if budget.rho is None else epsilon * math.sqrt(1 - OUTPUT**2)
+
+
 def _ridge(predictors: Predictors, loss: Loss, penalty: float | None, first: Budget, n_rows: int) -> float:
     """Return lam: of the given penalty, or the smallest that leaves the noise as it is."""
     row_size = predictors.row_size
     if penalty is not None:
         return 2 * n_rows * penalty * row_size
     if not first.is_private:
-        return NO_RIDGE * row_size
-    epsilon = _pure(first)
-    if epsilon < 1e-100:
-        raise BudgetError("the budget is so small that the noise would drown every digit; give a larger one")
-    return 2 * row_size / epsilon if loss.is_logistic else loss.bound * row_size / math.expm1(JACOBIAN * epsilon)
+        return SMALLEST_RIDGE * row_size
+    epsilon = _exact(first)
+    if epsilon < TINY:
+        raise BudgetError(TOO_SMALL)
+    if loss.is_logistic:
+        return max(2 / epsilon, SMALLEST_RIDGE) * row_size
+    return loss.bound * row_size / math.expm1(min(JACOBIAN * epsilon, JACOBIAN_LIMIT))
 
 
 def _plan_objective(predictors: Predictors, loss: Loss, ridge: float, first: Budget, n_rows: int) -> MinimumPlan:
-    """Algorithm 1, the logarithm paid once; a hundredth of the stage's epsilon is for the certified minimum."""
+    """Algorithm 1, the logarithm paid once."""
     ball = Ball((), (math.sqrt(predictors.row_size),), predictors.n_columns)
     if not first.is_private:
         return plan_minimum(predictors, loss, ball, Perturbation(math.inf, ridge), 1.0, n_rows)
-    epsilon = _pure(first)
-    exact = epsilon * (1 - OUTPUT) if first.rho is None else epsilon * math.sqrt(1 - OUTPUT**2)
+    exact = _exact(first)
     perturbation = with_ridge(loss, predictors.row_size, exact, ridge)
     if not perturbation.gamma > 0.01 * exact:
         raise OptionError(
             f"this penalty is too small for {first}: the noise would have to be infinite; give a larger one, or None"
         )
-    return plan_minimum(predictors, loss, ball, perturbation, OUTPUT * epsilon, n_rows)
+    return plan_minimum(predictors, loss, ball, perturbation, OUTPUT * _pure(first), n_rows)
 
 
 def _plan_output(predictors: Predictors, ridge: float, first: Budget, n_rows: int) -> OutputPlan:
     """Algorithm 4: the minimiser moves by at most 2 R / lam, and its certified approximation by 2 tau / lam more."""
     tau, q = tolerance(predictors.row_size, n_rows), predictors.n_columns
     change = 2 * (math.sqrt(predictors.row_size) + tau) / ridge
-    bits = max(0, min(50, math.ceil(math.log2(OUTPUT_STEPS / change))))
-    reach = (change * 2.0**bits + math.sqrt(q)) * ROUNDING
     private = first.is_private
+    bits = max(0, min(MOST_BITS, math.ceil(math.log2(OUTPUT_STEPS / change)))) if private else MOST_BITS
+    reach = (change * 2.0**bits + math.sqrt(q)) * ROUNDING
     strength = _pure(first) if private else 1.0
-    if not reach / max(strength, 1e-300) * (q + 40) < 2.0**60:
-        raise BudgetError("the budget is so small that the noise would drown every digit; give a larger one")
+    if private and (strength < TINY or not reach / strength * (q + 40) < 2.0**60):
+        raise BudgetError(TOO_SMALL)
     if first.rho is None:
         scale = float(np.nextafter(reach / strength * ROUNDING, np.inf))
         noise = NoisePlan("spherical", np.full(q, scale), np.full(q, reach))

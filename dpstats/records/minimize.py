@@ -9,6 +9,7 @@ published.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,13 +64,6 @@ def minimize(
     halved until the slope along it is still downhill at its end, or the gradient is half as long. It ends on every
     table, because J is strongly convex; how long it takes is not protected.
     """
-    n_rows = table.source.facts.n_rows
-    largest = float(np.sqrt(table.predictors.row_size))
-
-    def certified(theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        gradient = accurate_gradient(table, loss, theta) + ridge * theta + b
-        rounding = 2.0**-50 * (ridge * np.linalg.norm(theta) + np.linalg.norm(b))
-        return gradient, float(np.linalg.norm(gradient)) + n_rows * largest * ROW_ERROR + float(rounding) + b_error
 
     def at(theta: NDArray[np.float64], *, steepest: bool = False) -> Derivatives:
         found = derivatives(table, loss, theta, steepest=steepest)
@@ -80,11 +74,40 @@ def minimize(
         current = at(theta, steepest=True)
         while True:
             if np.linalg.norm(current.gradient) <= ENOUGH * tau:
-                gradient, bound = certified(theta)
-                if bound <= tau:
+                certificate = certify(table, loss, ridge, b, b_error, theta)
+                if certificate.bound <= tau:
                     return theta
-                current = Derivatives(gradient, current.hessian)
+                current = Derivatives(certificate.gradient, current.hessian)
             theta, current = _step(at, theta, current)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Certificate:
+    """Gradient of J at a point, and a bound on its exact norm (zone: PRIVATE)."""
+
+    gradient: NDArray[np.float64]
+    bound: float
+
+    def __repr__(self) -> str:
+        return "Certificate()"
+
+
+def certify(
+    table: Table, loss: Loss, ridge: float, b: NDArray[np.float64], b_error: float, theta: NDArray[np.float64]
+) -> Certificate:
+    """Return the gradient of J at theta, and a norm that the exact gradient for a real b does not exceed.
+
+    Parameters
+    ----------
+    table, loss, ridge, b, b_error
+        As for `minimize`.
+    theta : ndarray
+        Shape (q,).
+    """
+    gradient = accurate_gradient(table, loss, theta) + ridge * theta + b
+    size = table.source.facts.n_rows * float(np.sqrt(table.predictors.row_size))
+    rounding = 2.0**-50 * float(ridge * np.linalg.norm(theta) + np.linalg.norm(b))
+    return Certificate(gradient, float(np.linalg.norm(gradient)) + size * ROW_ERROR + rounding + b_error)
 
 
 def _step(

@@ -39,8 +39,10 @@ from dpstats.specification.losses import Loss
 
 MULTIPLE = 2.0
 """kappa / gamma of the default calibration for the logistic loss."""
-JACOBIAN_SHARE = 0.15
-"""Share of epsilon that goes to the determinant for other losses."""
+JACOBIAN_SHARE, JACOBIAN_LIMIT = 0.15, 10.0
+"""Share of epsilon that goes to the determinant for other losses, and what is enough in any case."""
+SMALLEST_RIDGE = 1e-6
+"""In units of R2: a smaller ridge would not be seen."""
 SAFETY = 1 - 1e-12
 """Relative margin for rounding errors of the calibration."""
 
@@ -120,8 +122,11 @@ def calibrate(loss: Loss, row_size: float, epsilon: float) -> Perturbation:
     usable = epsilon * SAFETY
     if loss.is_logistic:
         gamma = float(brentq(lambda g: logistic_cost(g, MULTIPLE * g) - usable, 0.0, usable, xtol=1e-300, rtol=1e-14))
-        return Perturbation(gamma * SAFETY, row_size / (MULTIPLE * gamma))
-    ridge = loss.bound * row_size / math.expm1(JACOBIAN_SHARE * usable)
+        ridge = row_size / (MULTIPLE * gamma)
+        if ridge >= SMALLEST_RIDGE * row_size:
+            return Perturbation(gamma * SAFETY, ridge)
+        return with_ridge(loss, row_size, epsilon, SMALLEST_RIDGE * row_size)
+    ridge = loss.bound * row_size / math.expm1(min(JACOBIAN_SHARE * usable, JACOBIAN_LIMIT))
     return with_ridge(loss, row_size, epsilon, ridge)
 
 

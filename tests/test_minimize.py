@@ -1,0 +1,179 @@
+"""The certified minimiser: its certificate against exact arithmetic, and tables on which nothing must go wrong."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from decimal import Decimal, getcontext
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize as scipy_minimize
+
+from dpstats.mechanisms.minimum import plan_minimum, release_minimum
+from dpstats.records.minimize import certify, minimize, tolerance
+from dpstats.records.predictors import Table, as_table
+from dpstats.records.source import as_source
+from dpstats.release.noise import NoNoise, RealNoise, SimulatedNoise, real_error
+from dpstats.specification.coding import code_design
+from dpstats.specification.design import build_design
+from dpstats.specification.losses import LOGISTIC, HuberHinge, QuarticHinge
+from dpstats.specification.perturbation import calibrate
+from dpstats.specification.predictors import build_predictors
+from dpstats.specification.schema import Binary, Continuous, Schema
+from dpstats.specification.view import full_view
+
+LOSSES = [LOGISTIC, HuberHinge(0.5), QuarticHinge(0.5)]
+getcontext().prec = 60
+
+
+def table_of(columns, formula="y ~ x0 + x1"):
+    schema = Schema({**{name: Continuous(-1, 1) for name in columns if name != "y"}, "y": Binary((0, 1))})
+    source = as_source(columns)
+    coding = code_design(build_design(formula, schema, source.facts, binary=True), "laplace")
+    return as_table(source, build_predictors(full_view(coding), coding))
+
+
+def random_table(rng, n=40, d=2):
+    columns = {f"x{j}": rng.uniform(-1, 1, n) for j in range(d)}
+    return table_of({**columns, "y": rng.integers(0, 2, n).astype(float)})
+
+
+def exact_gradient(table, loss, ridge, b, theta):
+    """In sixty decimal digits, of the rows as they are on the lattice."""
+    rows = table.kept[0]
+    total = [Decimal(ridge) * Decimal(t) + Decimal(float(e)) for t, e in zip(theta.tolist(), b, strict=True)]
+    for z, u in zip(rows.z.tolist(), rows.u.tolist(), strict=True):
+        eta = sum((Decimal(a) * Decimal(t) for a, t in zip(z, theta.tolist(), strict=True)), Decimal(0))
+        margin, h = Decimal(u) * eta, Decimal(getattr(loss, "h", 0.5))
+        if loss.is_logistic:
+            slope = 1 / (1 + margin.exp())
+        elif isinstance(loss, HuberHinge):
+            slope = min(max((1 + h - margin) / (2 * h), Decimal(0)), Decimal(1))
+        else:
+            s = min(max((1 - margin) / h, Decimal(-1)), Decimal(1))
+            slope = Decimal("0.5") + s * (3 - s * s) / 4
+        total = [t - Decimal(a) * Decimal(u) * slope for t, a in zip(total, z, strict=True)]
+    return math.sqrt(float(sum(t * t for t in total)))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_the_certificate_exceeds_the_exact_gradient(loss):
+    """200 random problems, with parameters from tiny to huge."""
+    rng = np.random.default_rng(0)
+    for trial in range(200):
+        table = random_table(rng)
+        theta = rng.normal(0, 10.0 ** rng.uniform(-6, 4), 3)
+        ridge, b = 10.0 ** rng.uniform(-4, 2), rng.normal(0, 3, 3)
+        found = certify(table, loss, ridge, b, 0.0, theta)
+        exact = exact_gradient(table, loss, ridge, b, theta)
+        assert exact <= found.bound, trial
+        assert found.bound <= exact + 1e-9 * (1 + exact)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_the_point_is_within_the_tolerance_of_the_exact_minimiser(loss):
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        table = random_table(rng)
+        b, tau = rng.normal(0, 3, 3), tolerance(table.predictors.row_size, 40)
+        point = minimize(table, loss, 0.8, b, 2.0**-41, tau)
+        assert exact_gradient(table, loss, 0.8, b, point) <= tau
+
+
+def test_the_rounding_of_the_random_term_enters_the_certificate():
+    """Pitfall 12: the certificate is for the real draw of which b is the rounding."""
+    table = random_table(np.random.default_rng(2))
+    theta, b = np.ones(3), np.ones(3)
+    without, with_error = (certify(table, LOGISTIC, 1.0, b, error, theta).bound for error in (0.0, 1e-3))
+    assert with_error == pytest.approx(without + 1e-3, rel=1e-12)
+    assert real_error(np.full(4, 1.0)) >= 2.0**-41 * 2
+
+
+def test_the_released_distance_is_twice_the_radius():
+    """Pitfall 12: two neighbours' points may lie on opposite sides of one exact minimiser."""
+    table = random_table(np.random.default_rng(3))
+    predictors = table.predictors
+    perturbation = calibrate(LOGISTIC, predictors.row_size, 1.0)
+    plan = plan_minimum(predictors, LOGISTIC, predictors.ball, perturbation, 0.01, 40)
+    radius = plan.tau / perturbation.ridge
+    assert plan.noise.distances[0] == pytest.approx(2 * radius * 2.0**plan.bits + 1)
+    assert plan.noise.distances[0] / plan.noise.scales[0] <= 0.01
+    assert plan.epsilon_exact + plan.epsilon_output <= 1.01
+    assert math.sqrt(plan.output_variance) < 1e-4
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("ridge", [1e-6, 1.0, 50.0])
+def test_the_minimiser_is_that_of_a_general_optimiser(loss, ridge):
+    rng = np.random.default_rng(4)
+    table = random_table(rng, 500)
+    rows, b = table.kept[0], rng.normal(0, 1, 3)
+    ours = minimize(table, loss, ridge, b, 0.0, tolerance(3.0, 500))
+
+    def objective(theta):
+        gradient = -(loss.residual(rows.z @ theta, rows.u) @ rows.z) + ridge * theta + b
+        return gradient
+
+    norm = np.linalg.norm(objective(ours))
+    assert norm < 1e-7
+    if ridge >= 1:
+        found = scipy_minimize(
+            lambda t: (objective(t) ** 2).sum(), ours + 0.01, method="Nelder-Mead", options={"xatol": 1e-9}
+        )
+        np.testing.assert_allclose(ours, found.x, atol=1e-4)
+
+
+HOSTILE = {
+    "separated": lambda x: (x > 0).astype(float),
+    "one class": lambda x: np.ones_like(x),
+    "all missing": lambda x: np.full_like(x, np.nan),
+    "random": lambda x: np.random.default_rng(5).integers(0, 2, len(x)).astype(float),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e4, math.inf])
+def test_every_table_ends_silently(kind, loss, epsilon):
+    x = np.random.default_rng(6).uniform(-1, 1, 2_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = table_of({"x0": x, "x1": np.zeros_like(x), "y": HOSTILE[kind](x)})
+        predictors = table.predictors
+        finite = math.isfinite(epsilon)
+        perturbation = calibrate(loss, predictors.row_size, epsilon if finite else 1e6)
+        plan = plan_minimum(predictors, loss, predictors.ball, perturbation, epsilon / 100 if finite else 1.0, 2_000)
+        theta = release_minimum(plan, table, RealNoise() if finite else NoNoise())
+    assert np.isfinite(theta).all()
+
+
+def test_incomplete_rows_change_nothing():
+    x = np.random.default_rng(7).uniform(-1, 1, 1_000)
+    y = (x > 0.2).astype(float)
+    more = np.concatenate([x, [np.nan, 0.5, np.nan]]), np.concatenate([y, [1.0, np.nan, 0.0]])
+    b, points = np.array([0.3, -0.2, 0.1]), []
+    for first, outcome in ((x, y), more):
+        table = table_of({"x0": first, "x1": first**2, "y": outcome})
+        points.append(minimize(table, LOGISTIC, 1.0, b, 0.0, tolerance(3.0, 1_000)))
+    np.testing.assert_allclose(points[0], points[1], atol=1e-9)
+
+
+def test_a_table_that_is_read_again_gives_the_same_minimiser():
+    table = random_table(np.random.default_rng(8), 3_000)
+    again = Table(table.source, table.predictors, None)
+    points = [minimize(t, LOGISTIC, 1.0, np.zeros(3), 0.0, tolerance(3.0, 3_000)) for t in (table, again)]
+    np.testing.assert_allclose(points[0], points[1], atol=1e-10)
+
+
+def test_the_spread_of_the_minimiser_is_that_of_the_noise():
+    """Without data the minimiser is -b / lam, with the variance that the ball states."""
+    columns = {"x0": np.full(50, np.nan), "x1": np.zeros(50), "y": np.zeros(50)}
+    table = table_of(columns)
+    predictors = table.predictors
+    perturbation = calibrate(LOGISTIC, predictors.row_size, 1.0)
+    plan = plan_minimum(predictors, LOGISTIC, predictors.ball, perturbation, 0.01, 50)
+    noise = SimulatedNoise(np.random.default_rng(9))
+    draws = np.array([release_minimum(plan, table, noise) for _ in range(3_000)]) * perturbation.ridge
+    stated = predictors.ball.variances(perturbation.gamma)
+    np.testing.assert_allclose(draws.var(axis=0), stated, rtol=0.1)
