@@ -1,9 +1,7 @@
 """Inputs from public reports (``../shared/cases.md``) that broke somebody's regression, each with its right value.
 
-Left out, because what they need does not exist yet:
-6 (logit_eps_scale) and the first two calls of 25 (string_outcome) need ``dp_logit``;
-29 (summary_col_order) needs ``summary_col``, a table of several models.
-``infeasible="fit"`` does not exist either: toy tables are fitted without it.
+Left out, because what it needs does not exist yet: 29 (summary_col_order) needs ``summary_col``, a table of several
+models.
 """
 
 from __future__ import annotations
@@ -125,6 +123,26 @@ def test_case_5_an_undeclared_level_is_a_missing_value():
     dropped = fit("y ~ x + C(g)", df.drop(index=5), math.inf, bounds)
     assert rare.nobs == 199
     np.testing.assert_array_equal(rare.params, dropped.params)
+
+
+def test_case_6_the_error_of_a_logit_falls_as_epsilon_rises():
+    r = np.random.default_rng(2)
+    n = 20_000
+    df = pd.DataFrame({"age": r.uniform(18, 90, n), "hours": r.uniform(0, 80, n)})
+    eta = -4 + 0.05 * df.age + 0.03 * df.hours
+    df["hi"] = (r.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    bounds = {"age": (18, 90), "hours": (0, 80), "hi": (0, 1)}
+
+    def age(epsilon: float, seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        return dps.dp_logit("hi ~ age + hours", df, epsilon, bounds=bounds, rng=rng, infeasible="fit").params["age"]
+
+    exact = dps.dp_logit("hi ~ age + hours", df, math.inf, bounds=bounds).params["age"]
+    errors = [np.mean([abs(age(e, seed) - exact) for seed in range(20)]) for e in (0.1, 1, 10, 1000)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors == pytest.approx([1.383e-3, 1.328e-4, 1.282e-5, 1.154e-7], rel=0.03), "the curve is pinned"
+    assert errors[-1] < 0.01 * exact
+    assert exact == pytest.approx(0.05, rel=0.1)
 
 
 # -- missing and non-finite values ---------------------------------------------------------------------------------
@@ -369,6 +387,17 @@ def test_case_24_text_is_refused_by_its_dtype_alone():
     messages = {refusal("y ~ txt", data, {"txt": (0, 5), "y": (0, 5)}) for data in (df, broken)}
     assert len(messages) == 1
     assert "column 'txt' holds text" in messages.pop()
+
+
+def test_case_25_a_text_outcome_of_a_logit():
+    r = np.random.default_rng(1)
+    x = r.random(4000)
+    df = pd.DataFrame({"x": x, "out": np.where(x + r.normal(0, 0.3, 4000) > 0.5, "success", "fail")})
+    found = dps.dp_logit("out ~ x", df, 1e4, bounds={"x": (0, 1)}, levels={"out": ["fail", "success"]})
+    assert found.params["x"] > 0
+    assert "Success is out = success." in str(found.summary())
+    with pytest.raises(dps.SchemaError, match=r"'out' has no declared levels; add levels=\{'out': \['\.\.\.'"):
+        dps.dp_logit("out ~ x", df, 1, bounds={"x": (0, 1)})
 
 
 def test_case_25_a_text_outcome_is_refused_by_name():

@@ -37,6 +37,13 @@ class DPClassifierResults(DPResults):
         return self.release.loss
 
     @property
+    def levels(self) -> tuple[Any, Any]:
+        """The two levels of the outcome, failure and success; 0 and 1 for a number or an expression."""
+        column = self._view.design.schema.columns.get(self.model.endog_names)
+        first, last = (0, 1) if column is None or isinstance(column, Continuous) else column.levels
+        return first, last
+
+    @property
     def nobs(self) -> float:
         """Public length of the table; the number of complete rows was not released."""
         return float(self.release.n_rows)
@@ -69,9 +76,7 @@ class DPClassifierResults(DPResults):
 
     def _classes(self, linear: pd.Series) -> pd.Series:
         """Return the outcome level of each row: the last where the predictor is positive."""
-        column = self._view.design.schema.columns.get(self.model.endog_names)
-        levels: Any = (0, 1) if column is None or isinstance(column, Continuous) else column.levels
-        labels = pd.Series([levels[value > 0] for value in linear], index=linear.index, dtype=object)
+        labels = pd.Series([self.levels[value > 0] for value in linear], index=linear.index, dtype=object)
         return labels.where(linear.notna(), None).infer_objects()
 
     def _intervals(self, exog: Any) -> LinearPredictions:

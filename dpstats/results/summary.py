@@ -231,6 +231,8 @@ def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
         "unreadable entries count as missing.",
     ]
     notes += results.release.remarks
+    if results.is_classifier:
+        notes.append(f"Success is {results.model.endog_names} = {results.levels[-1]}.")
     if results.is_classifier and results.is_large_step:
         notes.append(
             "The ridge is strong beside the data: taking it out is a large step, so that estimates and intervals are "
