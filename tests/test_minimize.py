@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize as scipy_minimize
 
 from dpstats.mechanisms.minimum import plan_minimum, release_minimum
-from dpstats.records.minimize import certify, minimize, tolerance
+from dpstats.records.minimize import Objective, certify, minimize, tolerance
 from dpstats.records.predictors import Table, as_table
 from dpstats.records.source import as_source
 from dpstats.release.noise import NoNoise, RealNoise, SimulatedNoise, real_error
@@ -65,7 +65,7 @@ def test_the_certificate_exceeds_the_exact_gradient(loss):
         table = random_table(rng)
         theta = rng.normal(0, 10.0 ** rng.uniform(-6, 4), 3)
         ridge, b = 10.0 ** rng.uniform(-4, 2), rng.normal(0, 3, 3)
-        found = certify(table, loss, ridge, b, 0.0, theta)
+        found = certify(Objective(table, loss, ridge, b), 0.0, theta)
         exact = exact_gradient(table, loss, ridge, b, theta)
         assert exact <= found.bound, trial
         assert found.bound <= exact + 1e-9 * (1 + exact)
@@ -85,7 +85,7 @@ def test_the_rounding_of_the_random_term_enters_the_certificate():
     """Pitfall 12: the certificate is for the real draw of which b is the rounding."""
     table = random_table(np.random.default_rng(2))
     theta, b = np.ones(3), np.ones(3)
-    without, with_error = (certify(table, LOGISTIC, 1.0, b, error, theta).bound for error in (0.0, 1e-3))
+    without, with_error = (certify(Objective(table, LOGISTIC, 1.0, b), error, theta).bound for error in (0.0, 1e-3))
     assert with_error == pytest.approx(without + 1e-3, rel=1e-12)
     assert real_error(np.full(4, 1.0)) >= 2.0**-41 * 2
 
@@ -164,6 +164,30 @@ def test_a_table_that_is_read_again_gives_the_same_minimiser():
     again = Table(table.source, table.predictors, None)
     points = [minimize(t, LOGISTIC, 1.0, np.zeros(3), 0.0, tolerance(3.0, 3_000)) for t in (table, again)]
     np.testing.assert_allclose(points[0], points[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("first", ["alike", "separated", "missing"])
+def test_a_long_table_is_started_from_its_first_rows(loss, first):
+    """Forty blocks of rows, of which the first eight may look like nothing that follows."""
+    rng = np.random.default_rng(10)
+    x = rng.uniform(-1, 1, 2_000)
+    y = (rng.random(2_000) < 0.4).astype(float)
+    head = x[:500]
+    if first == "separated":
+        y[:500] = head > 0
+    elif first == "missing":
+        x[:500] = np.nan
+    columns = {"x0": x, "x1": np.abs(x), "y": y}
+    schema = Schema({"x0": Continuous(-1, 1), "x1": Continuous(-1, 1), "y": Binary((0, 1))})
+    points = []
+    for rows in (50, 16_384):
+        source = as_source(columns, rows)
+        coding = code_design(build_design("y ~ x0 + x1", schema, source.facts, binary=True), "laplace")
+        table = as_table(source, build_predictors(full_view(coding), coding))
+        assert (table.head(8) is None) == (rows > 50)
+        points.append(minimize(table, loss, 1e-3, np.array([0.1, 0.2, -0.1]), 0.0, tolerance(3.0, 2_000)))
+    np.testing.assert_allclose(points[0], points[1], atol=1e-4)
 
 
 def test_the_spread_of_the_minimiser_is_that_of_the_noise():

@@ -80,6 +80,12 @@ class Table:
                 total = add(total, function(rows))
             return total
 
+    def head(self, blocks: int) -> Table | None:
+        """Return the first blocks of rows, if the table is kept and has at least twice as many."""
+        if self.kept is None or len(self.kept) < 2 * blocks:
+            return None
+        return Table(self.source, self.predictors, self.kept[:blocks])
+
 
 def as_table(source: Source, predictors: Predictors) -> Table:
     """Code a table's rows, keeping them if its public size allows.
@@ -110,22 +116,13 @@ def predictor_rows(partition: Partition, predictors: Predictors) -> Rows:
     return Rows(z, rows[:, -1] * 2.0**-BITS)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Derivatives:
-    """Gradient and Hessian of a sum of losses, in floating point (zone: PRIVATE)."""
-
-    gradient: Vector
-    hessian: Vector
-
-    def __repr__(self) -> str:
-        return f"Derivatives(shape={self.hessian.shape})"
-
-    def __add__(self, other: Derivatives) -> Derivatives:
-        return Derivatives(self.gradient + other.gradient, self.hessian + other.hessian)
+def gradient(table: Table, loss: Loss, theta: Vector) -> Vector:
+    """Return the gradient of the summed loss at a parameter, in floating point, shape (q,) (zone: PRIVATE)."""
+    return table.map_reduce(lambda rows: -(loss.residual(rows.z @ theta, rows.u) @ rows.z), lambda a, b: a + b)
 
 
-def derivatives(table: Table, loss: Loss, theta: Vector, *, steepest: bool = False) -> Derivatives:
-    """Return gradient and Hessian of the loss at a parameter, without ridge and noise.
+def hessian(table: Table, loss: Loss, theta: Vector, *, steepest: bool = False) -> Vector:
+    """Return the Hessian of the summed loss at a parameter, in floating point, shape (q, q) (zone: PRIVATE).
 
     Parameters
     ----------
@@ -139,13 +136,11 @@ def derivatives(table: Table, loss: Loss, theta: Vector, *, steepest: bool = Fal
         Give every row the largest curvature that the loss has anywhere: a bound on the Hessian.
     """
 
-    def of(rows: Rows) -> Derivatives:
-        eta = rows.z @ theta
-        weighted = rows.z * (loss.bound if steepest else loss.curvature(eta, rows.u)[:, None])
-        return Derivatives(-(loss.residual(eta, rows.u) @ rows.z), weighted.T @ rows.z)
+    def of(rows: Rows) -> Vector:
+        weights = loss.bound if steepest else loss.curvature(rows.z @ theta, rows.u)[:, None]
+        return (rows.z * weights).T @ rows.z
 
-    total: Derivatives = table.map_reduce(of, lambda a, b: a + b)
-    return total
+    return table.map_reduce(of, lambda a, b: a + b)
 
 
 def accurate_gradient(table: Table, loss: Loss, theta: Vector) -> Vector:
