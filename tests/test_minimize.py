@@ -148,6 +148,25 @@ def test_every_table_ends_silently(kind, loss, epsilon):
     assert np.isfinite(theta).all()
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_one_row_moves_the_minimiser_by_at_most_twice_its_size_over_the_ridge(loss):
+    """The sensitivity of output perturbation, over tables with one row replaced by an extreme one."""
+    rng = np.random.default_rng(11)
+    worst = 0.0
+    for trial in range(60):
+        n, ridge = int(rng.integers(1, 30)), 10.0 ** rng.uniform(-1, 2)
+        columns = {name: rng.choice([-1.0, 0.3, 1.0], n) for name in ("x0", "x1")} | {"y": rng.integers(0, 2, n) * 1.0}
+        points = []
+        for side in (1.0, -1.0):
+            columns["x0"][0], columns["x1"][0], columns["y"][0] = 1.0, 1.0, float(side > 0)
+            table = table_of({name: column.copy() for name, column in columns.items()})
+            points.append(minimize(table, loss, ridge, np.zeros(3), 0.0, tolerance(3.0, n)))
+        moved = float(np.linalg.norm(points[0] - points[1])) * ridge / (2 * math.sqrt(3.0))
+        assert moved <= 1.0 + 1e-6, trial
+        worst = max(worst, moved)
+    assert worst > 0.45, "the bound is not idle"
+
+
 def test_incomplete_rows_change_nothing():
     x = np.random.default_rng(7).uniform(-1, 1, 1_000)
     y = (x > 0.2).astype(float)

@@ -12,7 +12,7 @@ from dpstats.mechanisms.functional import plan_objective
 from dpstats.mechanisms.options import HC0, LOGIT_MECHANISMS, Classifier, Functional, as_mechanism
 from dpstats.models.call import check_infeasible, covariance_type, public_schema
 from dpstats.models.classifier import ClassifierCall, fit_classifier
-from dpstats.models.objective import refuse_hopeless_objective, released_objective
+from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.notions import budget_of
 from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source

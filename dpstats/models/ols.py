@@ -28,7 +28,7 @@ from dpstats.mechanisms.options import (
 from dpstats.mechanisms.robust import ScoreStage, release_scores, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
 from dpstats.models.call import check_infeasible, covariance_type, public_schema, refuse_if_hopeless
-from dpstats.models.objective import refuse_hopeless_objective, released_objective
+from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.scores import sum_squared_scores
