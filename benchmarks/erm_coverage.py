@@ -194,6 +194,7 @@ def summarise(job: Job, name: str, epsilon: float, rows: list[dict[str, object]]
         "error": float(np.median([row["error"] for row in rows]) / np.median([row["plain error"] for row in rows])),
         "flagged": float(mean("flagged")),
         "first": mean("free")[0],
+        "plain first": mean("plain")[0],
     }
 
 
@@ -247,6 +248,10 @@ def report(table: pd.DataFrame, replications: int, seconds: float) -> str:
     collapse = collapse[(collapse["loss"] == "logistic") & (collapse["d"] == 10) & (collapse["eps"] == 1.0)]
     collapse = collapse.pivot_table(index="mechanism", columns="n", values=["free", "own"]).map(shown)
     collapse.columns = [f"{'without' if kind == 'free' else 'with'} penalty, n = {n}" for kind, n in collapse.columns]
+    rare = table[table["loss"].str.contains("rare")]
+    rare = rare[["loss", "mechanism", "first", "plain first", "width"]].map(shown)
+    rare.columns = ["standard errors", "mechanism", "private", "non-private", "width"]
+    rare["standard errors"] = np.where(rare["standard errors"].str.contains("HC0"), "HC0", "nonrobust")
     lines = [
         "# Coverage of dp_logit and dp_svm",
         "",
@@ -264,6 +269,12 @@ def report(table: pd.DataFrame, replications: int, seconds: float) -> str:
         "Ten columns, epsilon = 1, logistic loss: coverage of the coefficients without and with the penalty.",
         "",
         markdown(collapse.reset_index()),
+        "",
+        "## A misspecified logit",
+        "",
+        "Seven per cent of events and an omitted square: coverage of the slope that it touches.",
+        "",
+        markdown(rare),
         "",
     ]
     return "\n".join(lines)

@@ -35,7 +35,9 @@ def fit_scores(
 
     Notes
     -----
-    delta = H^-1 shift; covariance H^-1 (score covariance + cov b + noise of H~ at delta + A cov(nu) A) H^-1.
+    delta = H^-1 shift. The step shown differs where the noise exceeds the signal (kappa above 1): there the curvature
+    is taken for at least the noise's size, so that the estimate stays near the released minimiser. Covariance H^-1
+    (score covariance + cov b + noise of H~ at delta + A cov(nu) A) H^-1.
     """
     hessian = space.q.T @ moments.matrix[:-1, :-1] @ space.q
     eigenvalues, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
@@ -45,14 +47,16 @@ def fit_scores(
     usable = np.where(np.abs(eigenvalues) <= least, np.copysign(tiny, eigenvalues), eigenvalues)
     singular = bool((np.abs(eigenvalues) <= least).any())
     inverse = (vectors / usable) @ vectors.T
-    gamma = inverse @ space.q.T @ moments.matrix[:-1, -1]
+    shift = space.q.T @ moments.matrix[:-1, -1]
+    gamma = inverse @ shift
+    shown = (vectors / np.maximum(eigenvalues, max(_noise_level(moments), tiny))) @ vectors.T @ shift
     score = positive if meat is None else space.q.T @ meat @ space.q
     sampling = inverse @ score @ inverse
     residual = residual_vector(gamma, space)
     noise = noise_covariance(moments, space, residual)
     return LeastSquares(
         gamma=gamma,
-        shown=gamma,
+        shown=shown,
         inverse=inverse,
         sampling=sampling,
         residual=residual,
@@ -65,6 +69,13 @@ def fit_scores(
         singular=singular,
         origin=space.q.T @ theta,
     )
+
+
+def _noise_level(moments: NoisyMoments) -> float:
+    """Return about the spectral norm of the Hessian's noise, 2 sqrt(q) times the sd of an entry."""
+    used = np.unique(moments.index[:-1, :-1])
+    spread = moments.variances[used[used >= 0]]
+    return 2 * float(np.sqrt((len(moments.index) - 1) * np.median(spread)))
 
 
 def is_large_step(fit: LeastSquares, space: ModelSpace, reach: float) -> bool:
