@@ -9,11 +9,15 @@ public    a parameter
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.errors import BudgetError
+from dpstats.mechanisms.lattice import TOO_SMALL
 from dpstats.records.minimize import minimize, tolerance
 from dpstats.records.predictors import Table
 from dpstats.release.knorm import max_norm_sd
@@ -26,7 +30,7 @@ from dpstats.specification.predictors import Ball, Predictors
 FINE = 16.0
 """The lattice is that much finer than the tolerated distance, and no coarser than `FEWEST_BITS` say."""
 FEWEST_BITS, MOST_BITS = 30, 50
-LARGEST = 2.0**61
+LARGEST = 2**61
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +88,26 @@ def plan_minimum(
     n_rows : int
         Public length of the table.
 
+    Raises
+    ------
+    BudgetError
+        If the noise would not fit into 64-bit integers.
+
     Notes
     -----
     Given the exact minimiser x, the certified point minus x is a function of (table, x) in a ball of radius tau / lam
     for both of two neighbouring tables, so that it changes by at most 2 tau / lam in max-norm; rounding to integers
     adds half a step for each table. Adaptive composition: the two costs add.
     """
-    tau = tolerance(predictors.row_size, n_rows)
+    tau = tolerance(predictors.row_size, n_rows, loss.bound)
     radius = tau / perturbation.ridge
     bits = min(MOST_BITS, max(FEWEST_BITS, math.ceil(math.log2(FINE / radius))))
     reach = 2 * radius * 2.0**bits + 1
     size = predictors.n_columns
     scale = float(np.nextafter(reach / epsilon_output * ROUNDING, np.inf))
     private = math.isfinite(perturbation.gamma)
+    if private and not scale * (size + 40) < 2.0**60:
+        raise BudgetError(TOO_SMALL)
     return MinimumPlan(
         loss,
         ball,
@@ -122,10 +133,21 @@ def release_minimum(plan: MinimumPlan, table: Table, noise: NoiseSource) -> NDAr
     noise : NoiseSource
         Real or simulated noise, or none for an infinite budget.
     """
+    released = release_integers(_perturbed_minimum(plan, table, noise), plan.noise, noise)
+    return released.astype(np.float64) * 2.0**-plan.bits
+
+
+def _perturbed_minimum(plan: MinimumPlan, table: Table, noise: NoiseSource) -> Callable[[], NDArray[np.int64]]:
+    """Draw the random linear term and hide it in a closure, where no traceback shows it."""
     b = noise.real_vector(plan.ball, plan.perturbation.gamma)
 
     def statistic() -> NDArray[np.int64]:
-        point = minimize(table, plan.loss, plan.perturbation.ridge, b, real_error(b), plan.tau)
-        return np.clip(np.rint(point * 2.0**plan.bits), -LARGEST, LARGEST).astype(np.int64)
+        point = minimize(table, plan.loss, plan.perturbation.ridge, b, real_error(len(b)), plan.tau)
+        return on_lattice(point, plan.bits)
 
-    return release_integers(statistic, plan.noise, noise).astype(np.float64) * 2.0**-plan.bits
+    return statistic
+
+
+def on_lattice(point: list[Fraction], bits: int) -> NDArray[np.int64]:
+    """Round to multiples of 2**-bits and keep within 2**61 of them, in the point's zone; shape (q,)."""
+    return np.array([max(-LARGEST, min(LARGEST, round(t * 2**bits))) for t in point], dtype=np.int64)

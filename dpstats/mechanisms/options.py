@@ -313,8 +313,8 @@ def _require_penalty(penalty: object, *, optional: bool) -> None:
     if penalty is None and optional:
         return
     number = not isinstance(penalty, bool) and isinstance(penalty, int | float)
-    if not number or not 0 < penalty < math.inf:  # type: ignore[operator]
-        raise OptionError(f"penalty must be a number above 0, not {shown(penalty)}")
+    if not number or not 1e-12 <= penalty <= 1e6:  # type: ignore[operator]
+        raise OptionError(f"penalty must be a number from 1e-12 to 1e6, not {shown(penalty)}")
 
 
 Mechanism = SSP | Functional | DiffLR | AdaSSP

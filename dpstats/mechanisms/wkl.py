@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from dpstats.errors import BudgetError, OptionError
 from dpstats.inference.estimates import ModelSpace
 from dpstats.inference.score_moments import ScoreMoments
 from dpstats.mechanisms.lattice import TINY, TOO_SMALL
-from dpstats.mechanisms.minimum import LARGEST, MOST_BITS, MinimumPlan, plan_minimum, release_minimum
+from dpstats.mechanisms.minimum import MOST_BITS, MinimumPlan, on_lattice, plan_minimum, release_minimum
 from dpstats.mechanisms.noisy_matrix import MatrixPlan, plan_matrix, release_matrix, triangle_index
 from dpstats.mechanisms.objective import EXACT, HESSIAN, MINIMISER, ReleasedClassifier, bordered, space_of
 from dpstats.mechanisms.options import WKLObjective, WKLOutput
@@ -185,7 +186,7 @@ def plan_wkl(design: Design, loss: Loss, options: WKLObjective | WKLOutput, budg
     first, second, third = (_part(budget, share) for share in options.split)
     ridge = _ridge(predictors, loss, options.penalty, first, n_rows)
     if isinstance(options, WKLOutput):
-        minimum: MinimumPlan | OutputPlan = _plan_output(predictors, ridge, first, n_rows)
+        minimum: MinimumPlan | OutputPlan = _plan_output(predictors, loss, ridge, first, n_rows)
     else:
         minimum = _plan_objective(predictors, loss, ridge, first, n_rows)
     return WKLPlan(
@@ -247,9 +248,9 @@ def _plan_objective(predictors: Predictors, loss: Loss, ridge: float, first: Bud
     return plan_minimum(predictors, loss, ball, perturbation, OUTPUT * _pure(first), n_rows)
 
 
-def _plan_output(predictors: Predictors, ridge: float, first: Budget, n_rows: int) -> OutputPlan:
+def _plan_output(predictors: Predictors, loss: Loss, ridge: float, first: Budget, n_rows: int) -> OutputPlan:
     """Algorithm 4: the minimiser moves by at most 2 R / lam, and its certified approximation by 2 tau / lam more."""
-    tau, q = tolerance(predictors.row_size, n_rows), predictors.n_columns
+    tau, q = tolerance(predictors.row_size, n_rows, loss.bound), predictors.n_columns
     change = 2 * (math.sqrt(predictors.row_size) + tau) / ridge
     private = first.is_private
     bits = max(0, min(MOST_BITS, math.ceil(math.log2(OUTPUT_STEPS / change)))) if private else MOST_BITS
@@ -328,10 +329,9 @@ def _largest_slope(plan: WKLPlan, theta: NDArray[np.float64]) -> float:
 
 
 def _release_output(plan: OutputPlan, loss: Loss, table: Table, noise: NoiseSource) -> NDArray[np.float64]:
-    nothing = np.zeros(table.predictors.n_columns)
+    nothing = [Fraction(0)] * table.predictors.n_columns
 
     def statistic() -> NDArray[np.int64]:
-        point = minimize(table, loss, plan.ridge, nothing, 0.0, plan.tau)
-        return np.clip(np.rint(point * 2.0**plan.bits), -LARGEST, LARGEST).astype(np.int64)
+        return on_lattice(minimize(table, loss, plan.ridge, nothing, 0.0, plan.tau), plan.bits)
 
     return release_integers(statistic, plan.noise, noise).astype(np.float64) * 2.0**-plan.bits

@@ -62,7 +62,7 @@ def dp_svm(
         How the kink of the hinge loss is smoothed: by a parabola, or by a polynomial of degree four (twice
         differentiable).
     h : float
-        Half width of the smoothed band, in units of the margin; above 0 and at most 1. Below .5 the Hessian sees few
+        Half width of the smoothed band, in units of the margin, from .05 to 1. Below .5 the Hessian sees few
         rows and much noise.
     mechanism : {"auto", "objective", "wkl-objective", "wkl-output"}, Objective, WKLObjective or WKLOutput
         As for `dp_logit`.

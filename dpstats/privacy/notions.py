@@ -176,10 +176,11 @@ def pure_of_zcdp(rho: float, shares: Sequence[float]) -> float:
     def total(epsilon: float) -> float:
         return math.fsum(zcdp_of_pure(share * epsilon) for share in shares)
 
-    upper = 1.0
+    lower = math.sqrt(2 * rho / math.fsum(share**2 for share in shares)) * (1 - 1e-6)
+    upper = 2 * lower
     while total(upper) < rho:
         upper *= 2
-    return float(brentq(lambda epsilon: total(epsilon) - rho, 0.0, upper, xtol=1e-300, rtol=1e-14)) * (1 - SLACK)
+    return float(brentq(lambda epsilon: total(epsilon) - rho, lower, upper, xtol=1e-300, rtol=1e-14)) * (1 - SLACK)
 
 
 def stage_strength(budget: Budget, kind: Literal["laplace", "gaussian"], share: float = 1.0) -> float:

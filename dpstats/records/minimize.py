@@ -8,30 +8,30 @@ published.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.records.predictors import Table, accurate_gradient, gradient, hessian
+from dpstats.records.predictors import HIGH_BITS, Table, hessian, sum_scores
 from dpstats.records.source import silence
 from dpstats.specification.losses import Loss
+from dpstats.specification.predictors import BITS
+
+Vector = NDArray[np.float64]
 
 ROW_ERROR = 2.0**-48
-"""Error of one row's accurately computed gradient, in units of its norm: twice what `accurate_gradient` needs."""
-ENOUGH = 0.25
-"""Share of tau at which an approximate gradient norm is checked accurately."""
-SMALLEST_STEP = 2.0**-40
+"""Error of one row's score, in units of its size and of max(1, 4 bound): twice what `sum_scores` needs."""
+SMALLEST_STEP = 2.0**-20
 QUICK = 1e-3
 """A step that shrinks the gradient by this factor makes a new Hessian unnecessary."""
 HEAD_BLOCKS, HEAD_TOLERANCE = 8, 1e-4
 """How many blocks of rows of a long table give a starting point, and to which gradient per row."""
 
-Vector = NDArray[np.float64]
 
-
-def tolerance(row_size: float, n_rows: int) -> float:
-    """Return tau, a public constant that five times the certificate's own error stays below.
+def tolerance(row_size: float, n_rows: int, bound: float) -> float:
+    """Return tau, a public constant that is five times the certificate's own error or more.
 
     Parameters
     ----------
@@ -39,47 +39,33 @@ def tolerance(row_size: float, n_rows: int) -> float:
         R2.
     n_rows : int
         Public length of the table.
+    bound : float
+        Largest second derivative of the loss.
     """
-    return float(np.sqrt(row_size)) * max(1e-8, 2e-14 * n_rows)
+    return float(np.sqrt(row_size)) * max(1.0, 4 * bound) * max(1e-8, 2e-14 * n_rows)
 
 
-def minimize(
-    table: Table, loss: Loss, ridge: float, b: NDArray[np.float64], b_error: float, tau: float
-) -> NDArray[np.float64]:
-    """Return a point with ||grad J|| <= tau, for certain; PRIVATE, shape (q,).
+@dataclass(frozen=True, slots=True, repr=False)
+class Point:
+    """A parameter as the sum of two floats, so that its resolution is no limit (zone: PRIVATE)."""
 
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    loss : Loss
-        Of one record.
-    ridge : float
-        lam.
-    b : ndarray
-        Secret linear term, shape (q,).
-    b_error : float
-        How far b is at most from the real draw that it stands for.
-    tau : float
-        From `tolerance`.
+    high: Vector
+    low: Vector
 
-    Notes
-    -----
-    Newton's method from the minimiser of the first rows of a long table. The first step has a bound on the Hessian,
-    because a hinge loss has no curvature at 0; later steps keep the Hessian as long as the gradient shrinks quickly. A
-    step is halved until the slope along it is still downhill at its end, or the gradient is half as long. It ends on
-    every table, because J is strongly convex; how long it takes is not protected.
-    """
-    objective = Objective(table, loss, ridge, b)
-    with silence():
-        state = _start(objective)
-        while True:
-            if state.size <= ENOUGH * tau:
-                certificate = certify(objective, b_error, state.theta)
-                if certificate.bound <= tau:
-                    return state.theta
-                state = replace(state, gradient=certificate.gradient)
-            state = _step(objective, state)
+    def __repr__(self) -> str:
+        return f"Point(shape={self.high.shape})"
+
+    def moved(self, step: Vector) -> Point:
+        """Return the point plus a step; what float64 would drop is kept."""
+        total = self.high + step
+        virtual = total - self.high
+        dropped = (self.high - (total - virtual)) + (step - virtual) + self.low
+        high = total + dropped
+        return Point(high, dropped - (high - total))
+
+    def exact(self) -> list[Fraction]:
+        """Return the coordinates as rational numbers."""
+        return [Fraction(a) + Fraction(b) for a, b in zip(self.high.tolist(), self.low.tolist(), strict=True)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,36 +78,57 @@ class Objective:
         The rows.
     loss : Loss
         Of one record.
-    ridge : float
+    ridge : Fraction
         lam.
-    b : ndarray
-        Linear term, shape (q,).
+    b : list of Fraction
+        Linear term, length q.
     """
 
     table: Table
     loss: Loss
-    ridge: float
-    b: Vector
+    ridge: Fraction
+    b: list[Fraction]
 
     def __repr__(self) -> str:
         return "Objective()"
 
-    def gradient(self, theta: Vector) -> Vector:
-        """Return the gradient of J."""
-        return gradient(self.table, self.loss, theta) + self.ridge * theta + self.b
+    def gradient(self, point: Point) -> Vector:
+        """Return the gradient of J; only the rows' own scores are not exact."""
+        scores = sum_scores(self.table, self.loss, point.high, point.low)
+        unit = 1 << (BITS + HIGH_BITS)
+        parts = zip(scores.upper, scores.lower.tolist(), point.exact(), self.b, strict=True)
+        return np.array([float(self.ridge * t + b - Fraction(up, unit) - Fraction(low)) for up, low, t, b in parts])
 
-    def hessian(self, theta: Vector, *, steepest: bool = False) -> Vector:
-        """Return the Hessian of J."""
-        return hessian(self.table, self.loss, theta, steepest=steepest) + self.ridge * np.eye(len(theta))
+    def hessian(self, point: Point, *, steepest: bool = False) -> Vector:
+        """Return the Hessian of J, in floating point."""
+        return hessian(self.table, self.loss, point.high, steepest=steepest) + float(self.ridge) * np.eye(len(self.b))
+
+    def error(self) -> float:
+        """Return a bound on the norm by which `gradient` can be wrong, on any table of this public length."""
+        size = self.table.source.facts.n_rows * float(np.sqrt(self.table.predictors.row_size))
+        return size * max(1.0, 4 * self.loss.bound) * ROW_ERROR
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class State:
-    """A point of the iteration with the gradient there and a Hessian near it (zone: PRIVATE)."""
+    """A point of the iteration (zone: PRIVATE).
 
-    theta: Vector
+    Attributes
+    ----------
+    point : Point
+        Where it is.
+    gradient : ndarray
+        There.
+    hessian : ndarray
+        There or nearby.
+    least : float
+        Smallest gradient norm so far.
+    """
+
+    point: Point
     gradient: Vector
     hessian: Vector
+    least: float
 
     def __repr__(self) -> str:
         return "State()"
@@ -132,34 +139,45 @@ class State:
         return float(np.linalg.norm(self.gradient))
 
 
-def _start(objective: Objective) -> State:
-    """Return the minimiser of the first rows of a long table, or 0."""
-    head = objective.table.head(HEAD_BLOCKS)
-    zero = np.zeros(len(objective.b))
-    if head is None or objective.table.kept is None:
-        return State(zero, objective.gradient(zero), objective.hessian(zero, steepest=True))
-    share = HEAD_BLOCKS / len(objective.table.kept)
-    first = Objective(head, objective.loss, share * objective.ridge, share * objective.b)
-    state = State(zero, first.gradient(zero), first.hessian(zero, steepest=True))
-    enough = HEAD_TOLERANCE * sum(len(rows.u) for rows in head.kept or [])
-    while state.size > enough:
-        state = _step(first, state)
-    return State(state.theta, objective.gradient(state.theta), objective.hessian(state.theta))
+def minimize(table: Table, loss: Loss, ridge: float, b: list[Fraction], b_error: float, tau: float) -> list[Fraction]:
+    """Return a point with ||grad J|| <= tau, for certain; PRIVATE, length q.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    loss : Loss
+        Of one record.
+    ridge : float
+        lam.
+    b : list of Fraction
+        Secret linear term, length q.
+    b_error : float
+        How far b is at most from the real draw that it stands for, in Euclidean norm.
+    tau : float
+        From `tolerance`.
+
+    Notes
+    -----
+    Newton's method from the minimiser of the first rows of a long table. The first step has a bound on the Hessian,
+    because a hinge loss has no curvature at 0; later steps keep the Hessian as long as the gradient shrinks quickly.
+
+    It ends on every table. A step is accepted if J still falls at its end, or if the gradient is at most half of the
+    smallest so far. The latter happens a limited number of times. Steps of the former kind make J fall by at least half
+    of what the best step along their direction would, which converges because J is strongly convex and smooth. If
+    rounding hides every such step, one step is made with the bound on the Hessian, after which J is never larger. How
+    long it takes is not protected.
+    """
+    objective = Objective(table, loss, Fraction(ridge), b)
+    with silence():
+        state = _start(objective)
+        while certified_norm(objective, b_error, state.gradient) > tau:
+            state = _step(objective, state)
+        return state.point.exact()
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Certificate:
-    """Gradient of J at a point, and a bound on its exact norm (zone: PRIVATE)."""
-
-    gradient: Vector
-    bound: float
-
-    def __repr__(self) -> str:
-        return "Certificate()"
-
-
-def certify(objective: Objective, b_error: float, theta: Vector) -> Certificate:
-    """Return the gradient of J at theta, and a norm that the exact gradient for a real b does not exceed.
+def certified_norm(objective: Objective, b_error: float, gradient: Vector) -> float:
+    """Return a norm that the exact gradient for a real linear term does not exceed.
 
     Parameters
     ----------
@@ -167,26 +185,50 @@ def certify(objective: Objective, b_error: float, theta: Vector) -> Certificate:
         J.
     b_error : float
         How far b is at most from the real draw that it stands for.
-    theta : ndarray
-        Shape (q,).
+    gradient : ndarray
+        As computed by the objective, shape (q,).
     """
-    table, b = objective.table, objective.b
-    found = accurate_gradient(table, objective.loss, theta) + objective.ridge * theta + b
-    size = table.source.facts.n_rows * float(np.sqrt(table.predictors.row_size))
-    rounding = 2.0**-50 * float(objective.ridge * np.linalg.norm(theta) + np.linalg.norm(b))
-    return Certificate(found, float(np.linalg.norm(found)) + size * ROW_ERROR + rounding + b_error)
+    return float(np.linalg.norm(gradient)) * (1 + 2.0**-40) + objective.error() + b_error
+
+
+def _start(objective: Objective) -> State:
+    """Return the minimiser of the first rows of a long table, or 0."""
+    zero = Point(np.zeros(len(objective.b)), np.zeros(len(objective.b)))
+    head = objective.table.head(HEAD_BLOCKS)
+    if head is None or objective.table.kept is None:
+        return _state(objective, zero, steepest=True)
+    share = Fraction(HEAD_BLOCKS, len(objective.table.kept))
+    first = Objective(head, objective.loss, share * objective.ridge, [share * b for b in objective.b])
+    state = _state(first, zero, steepest=True)
+    enough = HEAD_TOLERANCE * sum(len(rows.u) for rows in head.kept or [])
+    while state.size > enough:
+        state = _step(first, state)
+    return _state(objective, state.point)
+
+
+def _state(objective: Objective, point: Point, *, steepest: bool = False) -> State:
+    gradient = objective.gradient(point)
+    return State(point, gradient, objective.hessian(point, steepest=steepest), float(np.linalg.norm(gradient)))
 
 
 def _step(objective: Objective, state: State) -> State:
     """Make one damped Newton step."""
-    direction = -np.linalg.solve(state.hessian, state.gradient)
+    direction = _solve(state.hessian, -state.gradient, float(objective.ridge))
     share = 1.0
-    while True:
-        point = state.theta + share * direction
+    while share >= SMALLEST_STEP:
+        point = state.point.moved(share * direction)
         found = objective.gradient(point)
         size = float(np.linalg.norm(found))
-        if size <= state.size / 2 or float(found @ direction) <= 0 or share < SMALLEST_STEP:
-            break
+        if size <= state.least / 2 or float(found @ direction) <= 0:
+            quick = size <= QUICK * state.size
+            return State(point, found, state.hessian if quick else objective.hessian(point), min(size, state.least))
         share /= 2
-    kept = size <= QUICK * state.size
-    return State(point, found, state.hessian if kept else objective.hessian(point))
+    bound = objective.hessian(state.point, steepest=True)
+    after = _state(objective, state.point.moved(_solve(bound, -state.gradient, float(objective.ridge))))
+    return State(after.point, after.gradient, after.hessian, min(after.least, state.least))
+
+
+def _solve(matrix: Vector, target: Vector, floor: float) -> Vector:
+    """Solve with a symmetric matrix whose eigenvalues are known to be at least `floor`; it cannot fail."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors @ ((vectors.T @ target) / np.maximum(values, floor)))

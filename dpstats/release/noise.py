@@ -72,13 +72,13 @@ class NoiseSource(Protocol):
     def prepare(self, law: Law, scales: NDArray[np.float64], distances: NDArray[np.float64]) -> AddNoise:
         """Return a function that adds noise of the given scales to an integer vector."""
 
-    def real_vector(self, ball: Ball, gamma: float) -> NDArray[np.float64]:
+    def real_vector(self, ball: Ball, gamma: float) -> list[Fraction]:
         """Return a draw with density proportional to exp(-gamma N(b)), within `real_error` of a real one."""
 
 
-def real_error(draw: NDArray[np.float64]) -> float:
-    """Return how far, in Euclidean norm, a draw of `real_vector` is at most from the ideal real one."""
-    return float(np.sqrt(len(draw)) * float(REAL_STEP) / 2 + 2.0**-52 * np.linalg.norm(draw))
+def real_error(size: int) -> float:
+    """Return how far, in Euclidean norm, a draw of `real_vector` of some length is at most from the ideal real one."""
+    return float(np.sqrt(size)) * float(REAL_STEP) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,9 @@ class RealNoise:
 
         return add
 
-    def real_vector(self, ball: Ball, gamma: float) -> NDArray[np.float64]:
+    def real_vector(self, ball: Ball, gamma: float) -> list[Fraction]:
         """Draw digits from the operating system's generator until the rounding is decided."""
-        return np.array(draw_in_ball(ball, gamma, REAL_STEP), dtype=np.float64) * float(REAL_STEP)
+        return [whole * REAL_STEP for whole in draw_in_ball(ball, gamma, REAL_STEP)]
 
 
 def _spherical(law: Law, size: int, scale: float) -> AddNoise:
@@ -186,9 +186,9 @@ class SimulatedNoise:
 
         return add
 
-    def real_vector(self, ball: Ball, gamma: float) -> NDArray[np.float64]:
+    def real_vector(self, ball: Ball, gamma: float) -> list[Fraction]:
         """Return a simulated draw."""
-        return np.asarray(simulate_in_ball(ball, gamma, self.generator)[0])
+        return [Fraction(value) for value in simulate_in_ball(ball, gamma, self.generator)[0].tolist()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +201,9 @@ class NoNoise:
         """Return the identity."""
         return lambda values: values
 
-    def real_vector(self, ball: Ball, gamma: float) -> NDArray[np.float64]:
+    def real_vector(self, ball: Ball, gamma: float) -> list[Fraction]:
         """Return 0."""
-        return np.zeros(ball.n_columns)
+        return [Fraction(0)] * ball.n_columns
 
 
 def noise_source(rng: Any, *, private: bool) -> NoiseSource:

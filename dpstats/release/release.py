@@ -117,13 +117,22 @@ def read_closed(statistic: Callable[[], T]) -> T:
     found = _attempt(statistic)
     if found is None:
         raise ReleaseError("the table could not be read; nothing was released, but count the budget as spent")
+    if isinstance(found, _Stopped):
+        raise found.kind
     return found
 
 
-def _attempt(statistic: Callable[[], T]) -> T | None:
+@dataclass(frozen=True, slots=True)
+class _Stopped:
+    """An interruption by the user or the system, without the frames that it passed through."""
+
+    kind: type[BaseException]
+
+
+def _attempt(statistic: Callable[[], T]) -> T | _Stopped | None:
     try:
         return statistic()
-    except (KeyboardInterrupt, SystemExit):
-        raise
+    except (KeyboardInterrupt, SystemExit) as stop:
+        return _Stopped(type(stop))
     except BaseException:
         return None

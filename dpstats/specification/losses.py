@@ -124,10 +124,10 @@ def hinge_loss(loss: Literal["huber", "quartic"] | object, h: object) -> HuberHi
     Raises
     ------
     OptionError
-        If there is no such loss, or h is not a number above 0 and at most 1.
+        If there is no such loss, or h is not a number from .05 to 1.
     """
     if not isinstance(loss, str) or loss not in HINGE_LOSSES:
         raise OptionError(f"loss must be 'huber' or 'quartic', not {shown(loss)}")
-    if isinstance(h, bool) or not isinstance(h, int | float) or not 0 < h <= 1:
-        raise OptionError(f"h must be a number above 0 and at most 1, as in h=0.5, not {shown(h)}")
+    if isinstance(h, bool) or not isinstance(h, int | float) or not 0.05 <= h <= 1:
+        raise OptionError(f"h must be a number from 0.05 to 1, as in h=0.5, not {shown(h)}")
     return HuberHinge(float(h)) if loss == "huber" else QuarticHinge(float(h))

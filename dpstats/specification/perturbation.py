@@ -79,7 +79,7 @@ def _largest(gamma: float, kappa: float) -> float:
     if gamma >= kappa:
         return gamma
     a, b, c = gamma * kappa, 2 * kappa - gamma * kappa, gamma + kappa
-    s = min(1.0, 2 * c / (b + math.sqrt(b * b + 4 * a * c)))
+    s = min(1.0, 2 * c / (b + math.hypot(b, 2 * math.sqrt(a) * math.sqrt(c))))
     return gamma * s + math.log1p(kappa * s * (1 - s))
 
 
