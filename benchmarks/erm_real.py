@@ -102,7 +102,7 @@ def misclassified(fit, test: pd.DataFrame, truth: np.ndarray) -> float:
 
 
 def coded(table: pd.DataFrame, formula: str, schema: dps.Schema) -> tuple[np.ndarray, float]:
-    design = build_design(formula, schema, facts_of(schema.columns), binary=True)
+    design = build_design(formula, schema, facts_of(schema.columns), binary="dp_logit")
     coding = code_design(design, "laplace")
     predictors = build_predictors(full_view(coding), coding)
     columns = {name: table[name].to_numpy() for name in design.regressor_variables}

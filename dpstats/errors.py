@@ -41,6 +41,10 @@ class BudgetError(DPStatsError, ValueError):
     """The privacy budget is missing, contradictory or unusable."""
 
 
+class BudgetExceeded(BudgetError):  # noqa: N818 - the name that users expect beside BudgetError
+    """A ledger has not enough left; nothing was read or spent."""
+
+
 class ReleaseError(DPStatsError, RuntimeError):
     """Reading the records failed; the message says nothing about them."""
 

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InfeasibleError
-from dpstats.inference.diagnostics import USABLE_SIGNAL
+from dpstats.inference.diagnostics import USABLE, USABLE_SIGNAL, kappa
 from dpstats.inference.estimates import ModelSpace, fit_least_squares
 from dpstats.inference.moment_test import Contrast, contrasts
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.monte_carlo import share_bounded
-from dpstats.inference.score_fit import fit_scores
 from dpstats.inference.score_moments import ScoreMoments
 from dpstats.privacy.notions import Budget
 from dpstats.specification.atoms import Atoms
@@ -180,33 +179,15 @@ def require_feasible(plan: PlannedMoments, n_rows: int, usable: Usable | None = 
     """
     if plan.budget.is_private:
         found = reference_contrasts(plan, Reference(float(n_rows)), usable)
-        require_signal(plan.view.design, plan.budget, n_rows, found)
+        signal = signal_of_slopes(plan.view.design, found)
+        if signal < LEAST_SIGNAL:
+            factor = USABLE_SIGNAL / signal if signal > 0 else math.inf
+            raise InfeasibleError(_hopeless(plan.view.design, plan.budget, n_rows, factor))
 
 
-def require_signal(design: Design, budget: Budget, n_rows: int, found: list[Contrast]) -> None:
-    """Refuse a release whose reference contrasts show no signal.
-
-    Parameters
-    ----------
-    design : Design
-        The model.
-    budget : Budget
-        What may be spent.
-    n_rows : int
-        Public length of the table.
-    found : list of Contrast
-        One per coefficient, on a reference table.
-
-    Raises
-    ------
-    InfeasibleError
-        If no coefficient but the intercept would rise above the noise.
-    """
-    signal = signal_of_slopes(design, found)
-    if signal >= LEAST_SIGNAL:
-        return
-    factor = USABLE_SIGNAL / signal if signal > 0 else math.inf
-    raise InfeasibleError(
+def _hopeless(design: Design, budget: Budget, n_rows: int, factor: float) -> str:
+    """Say that a fit is hopeless, and that `factor` times the rows or the budget would do."""
+    return (
         f"nothing useful can come out of {design.formula!r} with {n_rows} rows and {budget}: the "
         "noise would exceed the signal of every slope, even if all columns were spread evenly over their bounds. "
         f"To rise well above it takes about {round_up(n_rows * factor):,} rows, or {_larger(budget, factor)}, or "
@@ -237,8 +218,30 @@ LOGISTIC_CURVATURE, HINGE_CURVATURE = 0.8, 0.4
 """Mean second derivative of the loss that the forecast assumes, in units of the largest."""
 
 
-def classifier_contrasts(plan: PlannedClassifier, reference: Reference) -> list[Contrast]:
-    """Return the inference that a classifier's planned noise would allow on the reference table.
+def require_resolved(plan: PlannedClassifier, budget: Budget, n_rows: int) -> None:
+    """Refuse a classifier whose Hessian would have more noise than signal, before it is released.
+
+    Parameters
+    ----------
+    plan : PlannedClassifier
+        The planned releases.
+    budget : Budget
+        What may be spent.
+    n_rows : int
+        Public length of the table.
+
+    Raises
+    ------
+    InfeasibleError
+        If kappa would exceed 1 even on uniformly spread columns; says which n, epsilon or rho would do.
+    """
+    number = kappa(reference_scores(plan, Reference(float(n_rows))), plan.space) if budget.is_private else 0.0
+    if number > 1:
+        raise InfeasibleError(_hopeless(plan.predictors.view.design, budget, n_rows, number / USABLE))
+
+
+def reference_scores(plan: PlannedClassifier, reference: Reference) -> ScoreMoments:
+    """Return the moment vector of the reference table, with the noise variances of a classifier's plan.
 
     Parameters
     ----------
@@ -250,10 +253,7 @@ def classifier_contrasts(plan: PlannedClassifier, reference: Reference) -> list[
     predictors, loss = plan.predictors, plan.loss
     gram = reference_gram(predictors.view.design, predictors.n_columns, predictors.code_public, reference)
     curvature = loss.bound * (LOGISTIC_CURVATURE if loss.is_logistic else HINGE_CURVATURE)
-    theta = np.zeros(predictors.n_columns)
-    moments = plan.moments_of(reference.n * curvature * gram, theta)
-    fit = fit_scores(moments, plan.space, theta)
-    return contrasts(moments, plan.space, fit, np.eye(plan.space.n_params))
+    return plan.moments_of(reference.n * curvature * gram, np.zeros(predictors.n_columns))
 
 
 def require_acceptance(plan: PlannedMoments, n_rows: int, least: float) -> None:

@@ -213,7 +213,7 @@ def planned(d=4, budget=None, n=20_000, loss=LOGISTIC, options=None):
     names = [f"x{j}" for j in range(d)]
     schema = dps.Schema({**{name: dps.Continuous(-1, 1) for name in names}, "y": dps.Binary((0, 1))})
     facts = TableFacts((*names, "y"), {**dict.fromkeys(names, "number"), "y": "number"}, n)
-    design = build_design(f"y ~ {' + '.join(names)}", schema, facts, binary=True)
+    design = build_design(f"y ~ {' + '.join(names)}", schema, facts, binary="dp_logit")
     budget = budget or Budget(epsilon=1.0)
     if isinstance(options, dps.WKLObjective | dps.WKLOutput):
         return plan_wkl(design, loss, options, budget, n)
@@ -229,7 +229,7 @@ def test_the_ridge_is_for_a_row_and_the_loss_a_sum():
     levels = [f"l{i}" for i in range(20)]
     schema = dps.Schema({"g": dps.Categorical(levels), "y": dps.Binary((0, 1))})
     facts = TableFacts(("g", "y"), {"g": "object", "y": "number"}, 10_000)
-    design = build_design("y ~ C(g)", schema, facts, binary=True)
+    design = build_design("y ~ C(g)", schema, facts, binary="dp_logit")
     factor = plan_classifier(design, LOGISTIC, Objective(), Budget(epsilon=1.0), 10_000, None)
     assert factor.predictors.row_size == 1.0
     assert factor.ridge == pytest.approx(1 / (2 * factor.minimum.perturbation.gamma))
@@ -277,6 +277,37 @@ def test_the_rates_of_the_paper():
         planned(options=dps.WKLObjective(penalty=1e-9), budget=Budget(epsilon=0.01))
 
 
+def test_without_noise_what_is_not_identified_says_so_and_leaves_the_rest_alone():
+    rng = np.random.default_rng(7)
+    x = rng.uniform(-1, 1, 4_000)
+    y = (rng.random(4_000) < expit(x)).astype(int)
+    constant = {"x": x, "c": np.full(4_000, 0.5), "y": y}
+    bounds = {"x": (-1, 1), "c": (0, 1), "y": (0, 1)}
+    for model, formula in ((dps.dp_logit, "y ~ x + c"), (dps.dp_ols, "y ~ x + c")):
+        fit = model(formula, constant, math.inf, bounds=bounds)
+        alone = model("y ~ x", constant, math.inf, bounds=bounds)
+        assert np.isinf(fit.conf_int().loc[["Intercept", "c"]]).all(axis=None)
+        np.testing.assert_allclose(fit.conf_int().loc["x"], alone.conf_int().loc["x"], rtol=1e-3)
+        assert fit.wald_test("x = 0").pvalue < 1e-6
+        assert fit.wald_test("c = 0").pvalue == 1.0
+        assert "Prob (chi2):" in str(fit.summary())
+    for outcome in ((x > 0).astype(int), np.ones(4_000, int)):
+        fit = dps.dp_logit("y ~ x", {"x": x, "y": outcome}, math.inf, bounds=bounds)
+        assert np.isinf(fit.conf_int()).all(axis=None), "separated classes: no finite interval"
+        assert fit.pvalues.min() == 1.0
+
+
+def test_where_the_noise_exceeds_the_signal_the_estimate_stays_near_the_released_minimiser():
+    """A raw Newton step would send coefficients anywhere."""
+    rng = np.random.default_rng(8)
+    frame = table(3_000)
+    arguments = {"bounds": {"x": (-50, 50), "z": (-100, 100)}, "levels": LEVELS, "rng": rng, "infeasible": "fit"}
+    fits = [dps.dp_logit("won ~ x + z", frame, 0.5, **arguments) for _ in range(40)]
+    assert np.median([fit.kappa for fit in fits]) > 1
+    steps = np.array([np.abs(fit.params.to_numpy()).max() for fit in fits])
+    assert steps.max() < 30
+
+
 # -- what must not matter ----------------------------------------------------------------------------------------------
 
 
@@ -314,7 +345,7 @@ def test_too_few_rows_are_refused_before_anything_is_read(monkeypatch):
     frame = table(60)
     with pytest.raises(dps.InfeasibleError, match=r"nothing useful can come out .* rows, or epsilon = "):
         dps.dp_logit("won ~ x + z + C(g)", frame, 0.2, bounds=BOUNDS, levels=LEVELS)
-    with pytest.raises(dps.InfeasibleError, match="rho"):
+    with pytest.raises(dps.InfeasibleError, match=r"60 rows and rho = 0.0001 \(zCDP\)"):
         dps.dp_svm("won ~ x + z + C(g)", frame, rho=1e-4, bounds=BOUNDS, levels=LEVELS)
 
 
@@ -387,7 +418,7 @@ def test_predictions_agree_with_the_coefficients(logit):
     assert frame.loc["s"].isna().all()
     wide = logit.get_prediction(new, which="linear")
     contrast = logit.t_test(np.array([[1, 0, 0, 0, 1]]))
-    np.testing.assert_allclose(wide.conf_int(0.1)[0], contrast.conf_int(0.1)[0])
+    np.testing.assert_allclose(wide.conf_int(0.1)[0], contrast.conf_int(0.1)[0], rtol=1e-3)  # a tenth of the draws
     assert wide.se[0] == pytest.approx(contrast.sd[0])
 
 
@@ -432,6 +463,18 @@ def test_results_can_be_copied_and_pickled(logit):
         pd.testing.assert_frame_equal(other.conf_int(), logit.conf_int())
         assert str(other.summary()) == str(logit.summary())
     assert len(pickle.dumps(logit)) < 60_000
+
+
+def test_what_statsmodels_code_passes_is_accepted(logit):
+    assert logit.wald_test("x = 0", scalar=True).statistic == logit.wald_test("x = 0").statistic
+    assert "(F)" in repr(logit.wald_test("x = 0", use_f=True))
+    pd.testing.assert_frame_equal(logit.conf_int(cols=["x"]), logit.conf_int().loc[["x"]])
+    pd.testing.assert_frame_equal(logit.conf_int(cols=[-1]), logit.conf_int().iloc[[-1]])
+    with pytest.raises(dps.OptionError, match="cols must hold positions or names"):
+        logit.conf_int(cols=["nobody"])
+    for name in ("get_margeff", "aic", "converged", "resid_response"):
+        with pytest.raises(dps.NotReleasedError, match=name):
+            getattr(logit, name)
 
 
 def test_intervals_tests_and_p_values_agree(logit):

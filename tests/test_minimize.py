@@ -31,7 +31,7 @@ getcontext().prec = 60
 def table_of(columns, formula="y ~ x0 + x1"):
     schema = Schema({**{name: Continuous(-1, 1) for name in columns if name != "y"}, "y": Binary((0, 1))})
     source = as_source(columns)
-    coding = code_design(build_design(formula, schema, source.facts, binary=True), "laplace")
+    coding = code_design(build_design(formula, schema, source.facts, binary="dp_logit"), "laplace")
     return as_table(source, build_predictors(full_view(coding), coding))
 
 
@@ -280,7 +280,7 @@ def test_a_long_table_is_started_from_its_first_rows(loss, first):
     points = []
     for rows in (50, 16_384):
         source = as_source(columns, rows)
-        coding = code_design(build_design("y ~ x0 + x1", schema, source.facts, binary=True), "laplace")
+        coding = code_design(build_design("y ~ x0 + x1", schema, source.facts, binary="dp_logit"), "laplace")
         table = as_table(source, build_predictors(full_view(coding), coding))
         assert (table.head(8) is None) == (rows > 50)
         points.append(

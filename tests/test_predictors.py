@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpstats.errors import BudgetError
 from dpstats.mechanisms.hessian import plan_hessian, product_bits
 from dpstats.mechanisms.noisy_matrix import plan_matrix
 from dpstats.privacy.notions import Budget
@@ -54,7 +55,7 @@ FEATURES = {"y ~ 0 + x", "y ~ x:C(g)", "y ~ cr(x, df=4) - 1"}
 
 
 def predictors_of(formula):
-    design = build_design(formula, SCHEMA, TableFacts(tuple(SCHEMA.columns), KINDS, 0), binary=True)
+    design = build_design(formula, SCHEMA, TableFacts(tuple(SCHEMA.columns), KINDS, 0), binary="dp_logit")
     coding = code_design(design, "laplace")
     return build_predictors(full_view(coding), coding)
 
@@ -201,9 +202,12 @@ def test_the_frobenius_change_of_a_matrix_keeps_its_bound(formula, budget):
 
 @pytest.mark.parametrize("n", [10, 10**5, 2**20, 10**8, 2**31])
 def test_sums_of_products_fit_into_62_bits(n):
-    bits = product_bits(n)
+    bits = product_bits(n, 1.0)
     assert n * 8**bits <= 2**62
     assert bits >= 8 or n > 2**31
+    assert 1e9 * 8.0 ** product_bits(n, 1e9) <= 2**57
+    with pytest.raises(BudgetError, match="so small"):
+        product_bits(n, 1e15)
 
 
 def table(n=3_000, seed=5, partition_rows=16_384):

@@ -190,6 +190,7 @@ def test_a_simulated_law_is_that_of_the_sum(normal_share):
     for alpha in (0.3, 0.05, 0.001):
         assert law.tail(law.critical_value(alpha)) == pytest.approx(alpha, rel=1e-6)
     assert law.tail(1e6) == 1 / (2 * LAW_DRAWS + 1)
+    assert law.n_draws == LAW_DRAWS
     assert law.tail(0.0) == pytest.approx(1.0, abs=1e-9)
 
 

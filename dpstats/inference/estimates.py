@@ -130,6 +130,9 @@ class LeastSquares:
         True if A has an eigenvalue that is 0 for all practical purposes; no interval is bounded then.
     trimmed : bool
         True if directions without curvature were left out of a noisy objective.
+    null : ndarray or None
+        Without noise: directions that the data do not identify, shape (q, k), left out of the inverse; all contrasts
+        that have no part in them are identified. With noise no contrast is if `singular`.
     origin : ndarray or float
         Coefficients, shape (q,), from which gamma is a step; 0 if gamma are the coefficients themselves.
     """
@@ -147,6 +150,7 @@ class LeastSquares:
     df_resid: float
     singular: bool
     trimmed: bool = False
+    null: NDArray[np.float64] | None = None
     origin: NDArray[np.float64] | float = 0.0
 
 
@@ -186,17 +190,76 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     form of the noise (methods, 1.7). C1 = A^-1 (sigma^2 A_+ + S) A^-1.
     """
     gram = _gram(moments, space)
-    eigenvalues, vectors = np.linalg.eigh(gram)
-    floor = SINGULAR * np.abs(eigenvalues).max()
-    tiny = max(floor, SMALLEST)
-    usable = np.where(np.abs(eigenvalues) <= floor, np.copysign(tiny, eigenvalues), eigenvalues)
-    inverse = (vectors / usable) @ vectors.T
+    found = invert(gram, noisy=bool(moments.variances.any()))
+    inverse = found.inverse
     matrix = moments.matrix
     target = space.q.T @ (matrix[:-1, -1] + space.offset * matrix[:-1, :-1] @ space.constant)
     gamma = inverse @ target
     corrected = gamma - inverse @ spread_of(moments, space, inverse) @ gamma if moments.variances.any() else gamma
-    singular = bool((np.abs(eigenvalues) <= floor).any())
-    return _with_covariance(moments, space, gamma, corrected, inverse, gram, singular)
+    fit = _with_covariance(moments, space, gamma, corrected, inverse, gram, found.singular)
+    return replace(fit, null=found.null)
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """Inverse of a symmetric matrix that may be singular (zone: released).
+
+    Attributes
+    ----------
+    inverse : ndarray
+        Shape (q, q).
+    singular : bool
+        True if some eigenvalue is 0 for all practical purposes.
+    null : ndarray or None
+        Without noise, the directions of those eigenvalues, which the inverse leaves out; shape (q, k).
+    """
+
+    inverse: NDArray[np.float64]
+    singular: bool
+    null: NDArray[np.float64] | None
+
+
+def invert(matrix: NDArray[np.float64], *, noisy: bool, floor: float = 0.0) -> Inverse:
+    """Invert a noisy matrix as it is, and one without noise on what it identifies.
+
+    Parameters
+    ----------
+    matrix : ndarray
+        Symmetric, shape (q, q).
+    noisy : bool
+        Whether it has noise.
+    floor : float
+        Eigenvalues up to it count as 0, beside those up to 1e-8 of the largest.
+    """
+    eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    least = max(SINGULAR * np.abs(eigenvalues).max(), floor)
+    small = np.abs(eigenvalues) <= least
+    if not noisy:
+        kept = vectors[:, ~small]
+        null = vectors[:, small] if small.any() else None
+        return Inverse((kept / eigenvalues[~small]) @ kept.T, bool(small.any()), null)
+    usable = np.where(small, np.copysign(max(least, SMALLEST), eigenvalues), eigenvalues)
+    return Inverse((vectors / usable) @ vectors.T, bool(small.any()), None)
+
+
+IDENTIFIED = 1e-6
+
+
+def is_identified(fit: LeastSquares, contrast: NDArray[np.float64]) -> bool:
+    """Tell whether a contrast, in the basis, has no part in what the fit does not identify.
+
+    Parameters
+    ----------
+    fit : LeastSquares
+        The fit.
+    contrast : ndarray
+        Shape (q,).
+    """
+    if not fit.singular:
+        return True
+    if fit.null is None:
+        return False
+    return bool(np.abs(fit.null.T @ contrast).max() <= IDENTIFIED * np.linalg.norm(contrast))
 
 
 def fit_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> LeastSquares:

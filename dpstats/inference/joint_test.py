@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from dpstats.inference.estimates import LeastSquares, ModelSpace, residual_vector
+from dpstats.inference.estimates import LeastSquares, ModelSpace, is_identified, residual_vector
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.monte_carlo import simulate_forms
 
@@ -67,7 +67,7 @@ def score_test(
     sampling = C @ fit.sampling @ C.T
     W = np.linalg.pinv(sampling + (forms * moments.variances) @ forms.T, hermitian=True)
     statistic = float(distance @ W @ distance)
-    if fit.singular:
+    if not all(is_identified(fit, row) for row in C):
         return ScoreTest(statistic, 1.0, len(rows))
     if moments.is_normal:
         return ScoreTest(statistic, float(chdtrc(len(rows), statistic)), len(rows))

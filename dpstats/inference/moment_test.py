@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.inference.critical_values import Law
-from dpstats.inference.estimates import LeastSquares, ModelSpace
+from dpstats.inference.estimates import LeastSquares, ModelSpace, is_identified
 from dpstats.inference.moments import NoisyMoments
 
 
@@ -154,7 +154,7 @@ def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows:
                 q1=2 * float(v @ (h0 * turn)),
                 q2=float(v @ turn**2),
                 law=moments.standard_law(h0, part),
-                unidentified=fit.singular,
+                unidentified=not is_identified(fit, np.asarray(in_basis[:, m], dtype=np.float64)),
                 trimmed=fit.trimmed,
             )
         )

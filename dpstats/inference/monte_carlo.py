@@ -18,7 +18,7 @@ from dpstats.inference.moments import NoisyMoments
 from dpstats.specification.predictors import Ball
 
 DRAWS = 10_000
-LAW_DRAWS = 100_000
+LAW_DRAWS, FEWEST_DRAWS, LAW_ENTRIES = 100_000, 10_000, 20_000_000
 SEED = 20_190_211
 BIN = 0.01
 """Width, in standard deviations, of the bins in which a simulated law is kept."""
@@ -26,7 +26,9 @@ BIN = 0.01
 
 @lru_cache(maxsize=4)
 def draws_in_ball(ball: Ball) -> NDArray[np.float64]:
-    """Return draws with density proportional to exp(-N(b)), shape (LAW_DRAWS, D), the same ones every time.
+    """Return draws with density proportional to exp(-N(b)), shape (n, D), the same ones every time.
+
+    There are 100,000 of them, fewer where there are very many columns.
 
     Parameters
     ----------
@@ -35,19 +37,20 @@ def draws_in_ball(ball: Ball) -> NDArray[np.float64]:
     """
     rng = np.random.default_rng(SEED)
     d = ball.n_columns
+    n = min(LAW_DRAWS, max(FEWEST_DRAWS, LAW_ENTRIES // d))
     if ball.is_euclidean:
-        points = rng.normal(size=(LAW_DRAWS, d))
+        points = rng.normal(size=(n, d))
         points *= ball.radii[0] / np.linalg.norm(points, axis=1, keepdims=True)
-        return np.asarray(points * rng.gamma(d, size=(LAW_DRAWS, 1)))
-    points = np.empty((LAW_DRAWS, d))
+        return np.asarray(points * rng.gamma(d, size=(n, 1)))
+    points = np.empty((n, d))
     for where, size, radius in ball.spans():
         if size == 1:
-            points[:, where] = radius * rng.uniform(-1, 1, (LAW_DRAWS, 1))
+            points[:, where] = radius * rng.uniform(-1, 1, (n, 1))
             continue
-        waits = rng.exponential(size=(LAW_DRAWS, size + 1))
-        signs = radius * rng.choice([-1.0, 1.0], (LAW_DRAWS, size))
+        waits = rng.exponential(size=(n, size + 1))
+        signs = radius * rng.choice([-1.0, 1.0], (n, size))
         points[:, where] = signs * waits[:, :-1] / waits.sum(axis=1, keepdims=True)
-    return np.asarray(points * rng.gamma(d + 1, size=(LAW_DRAWS, 1)))
+    return np.asarray(points * rng.gamma(d + 1, size=(n, 1)))
 
 
 LARGEST = 24
@@ -86,15 +89,18 @@ class SimulatedLaw:
         Share of the draws in each bin, shape (m,).
     sd : float
         Standard deviation of the normal part; at least that of a bin.
+    n_draws : int
+        How many draws there were.
     """
 
     points: NDArray[np.float64]
     weights: NDArray[np.float64]
     sd: float
+    n_draws: int
 
     def tail(self, u: float) -> float:
         """Return P(|W| > u), at least 1 / (2 draws + 1), below which draws say nothing."""
-        return max(self._tail(abs(u)), 1 / (2 * LAW_DRAWS + 1))
+        return max(self._tail(abs(u)), 1 / (2 * self.n_draws + 1))
 
     def _tail(self, u: float) -> float:
         beyond = ndtr((self.points - u) / self.sd) + ndtr(-(self.points + u) / self.sd)
@@ -112,13 +118,13 @@ def simulated_law(draws: NDArray[np.float64], normal_share: float) -> SimulatedL
     Parameters
     ----------
     draws : ndarray
-        Shape (LAW_DRAWS,), in standard deviations of the sum.
+        Shape (n,), in standard deviations of the sum.
     normal_share : float
         Variance of the normal part.
     """
     bins = np.bincount((np.abs(draws) / BIN).astype(np.intp))
     points = np.asarray((np.arange(len(bins)) + 0.5) * BIN, dtype=np.float64)
-    return SimulatedLaw(points, bins / len(draws), max(float(np.sqrt(normal_share)), BIN / np.sqrt(12)))
+    return SimulatedLaw(points, bins / len(draws), max(float(np.sqrt(normal_share)), BIN / np.sqrt(12)), len(draws))
 
 
 def simulate_forms(

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference.estimates import SINGULAR, SMALLEST, LeastSquares, ModelSpace, noise_covariance, residual_vector
+from dpstats.inference.estimates import (
+    SINGULAR,
+    SMALLEST,
+    LeastSquares,
+    ModelSpace,
+    invert,
+    noise_covariance,
+    residual_vector,
+)
 from dpstats.inference.moments import NoisyMoments
 
 LARGE_STEP = 1.0
@@ -13,7 +21,11 @@ LARGE_STEP = 1.0
 
 
 def fit_scores(
-    moments: NoisyMoments, space: ModelSpace, theta: NDArray[np.float64], meat: NDArray[np.float64] | None = None
+    moments: NoisyMoments,
+    space: ModelSpace,
+    theta: NDArray[np.float64],
+    meat: NDArray[np.float64] | None = None,
+    floor: float = 0.0,
 ) -> LeastSquares:
     """Make one Newton step from the released minimiser to the coefficients, and attach their covariance.
 
@@ -27,6 +39,8 @@ def fit_scores(
         Released minimiser, shape (q,).
     meat : ndarray, optional
         Covariance of the score, shape (q, q); by default the Hessian, as for a correctly specified logit.
+    floor : float
+        Without noise: curvature up to which a direction counts as not identified, as where classes are separated.
 
     Returns
     -------
@@ -42,14 +56,14 @@ def fit_scores(
     hessian = space.q.T @ moments.matrix[:-1, :-1] @ space.q
     eigenvalues, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
     positive = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
-    least = SINGULAR * np.abs(eigenvalues).max()
-    tiny = max(least, SMALLEST)
-    usable = np.where(np.abs(eigenvalues) <= least, np.copysign(tiny, eigenvalues), eigenvalues)
-    singular = bool((np.abs(eigenvalues) <= least).any())
-    inverse = (vectors / usable) @ vectors.T
+    noisy = bool(moments.variances.any())
+    found = invert(hessian, noisy=noisy, floor=floor)
+    inverse = found.inverse
     shift = space.q.T @ moments.matrix[:-1, -1]
-    gamma = inverse @ shift
-    shown = (vectors / np.maximum(eigenvalues, max(_noise_level(moments), tiny))) @ vectors.T @ shift
+    gamma = shown = inverse @ shift
+    if noisy:
+        level = max(_noise_level(moments), SINGULAR * np.abs(eigenvalues).max(), SMALLEST)
+        shown = (vectors / np.maximum(eigenvalues, level)) @ vectors.T @ shift
     score = positive if meat is None else space.q.T @ meat @ space.q
     sampling = inverse @ score @ inverse
     residual = residual_vector(gamma, space)
@@ -66,7 +80,8 @@ def fit_scores(
         sigma2_sd=0.0,
         sigma2_clamped=False,
         df_resid=np.inf,
-        singular=singular,
+        singular=found.singular,
+        null=found.null,
         origin=space.q.T @ theta,
     )
 

@@ -40,11 +40,14 @@ class ScoreMoments(NoisyMoments):
         Norm of the noise nu that was added to theta; None if it is normal.
     push : ndarray
         A, shape (q, q), symmetric.
+    thinning : int
+        Of the simulated draws only each so-manieth is used.
     """
 
     linear: Ball | None = None
     direct: Ball | None = None
     push: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    thinning: int = 1
 
     @property
     def size(self) -> int:
@@ -76,36 +79,39 @@ class ScoreMoments(NoisyMoments):
         total = sampling + float(shares.sum())
         if not total > 0 or not self.variances.any():
             return NORMAL
-        draws: NDArray[np.float64] | None = None
+        parts: list[NDArray[np.float64]] = []
         drawn = 0.0
         for part, ball in zip(self.parts, (None, self.linear, self.direct), strict=True):
             share = float(shares[part].sum())
             if share <= NEGLIGIBLE * total:
                 continue
             if ball is not None:
-                found = self._draws(ball, part) @ form[part]
+                parts.append(self._draws(ball, part)[:: self.thinning] @ (self._unit(ball, part) * form[part]))
             elif part.start == 0 and self.law == "laplace":
-                found = sum_of_laplace(np.sqrt(shares[part]))
+                parts.append(sum_of_laplace(np.sqrt(shares[part]))[:: self.thinning])
             else:
                 continue
             drawn += share
-            draws = found if draws is None else draws + found
-        if draws is None:
+        if not parts:
             return NORMAL
+        shortest = min(map(len, parts))
+        draws = np.sum([part[:shortest] for part in parts], axis=0)
         return simulated_law(draws / np.sqrt(total), max(1 - drawn / total, 0.0))
 
     def _draws(self, ball: Ball, part: slice) -> NDArray[np.float64]:
-        """Return draws of b or nu; of the latter in reverse order, so that two equal norms give independent draws."""
-        draws = draws_in_ball(ball)[:: 1 if part == self.parts[1] else -1]
-        unit = float(np.sqrt(self.variances[part][0] / ball.variances(1.0)[0]))
-        return np.asarray(unit * draws)
+        """Return draws of b or nu at rate 1; of the latter in reverse, so that two equal norms are independent."""
+        return draws_in_ball(ball)[:: 1 if part == self.parts[1] else -1]
+
+    def _unit(self, ball: Ball, part: slice) -> float:
+        """Return 1 / rate of a part's noise."""
+        return float(np.sqrt(self.variances[part][0] / ball.variances(1.0)[0]))
 
     def draw_noise(self, rng: Draws, size: int, used: NDArray[np.intp]) -> NDArray[np.float64]:
         """Draw the noises of some atoms from their known law, shape (size, len(used))."""
         noise = NoisyMoments.draw_noise(self, rng, size, np.arange(len(self.values)))
         for part, ball in zip(self.parts[1:], (self.linear, self.direct), strict=True):
             if ball is not None and self.variances[part].any():
-                noise[:, part] = self._draws(ball, part)[:size]
+                noise[:, part] = self._unit(ball, part) * self._draws(ball, part)[:size]
             else:
                 noise[:, part] = rng.normal(size=(size, self.size)) * np.sqrt(self.variances[part])
         return noise[:, used]

@@ -8,6 +8,7 @@ public    a symmetric matrix with a known noise law
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -81,9 +82,27 @@ class HessianPlan:
         return np.where(self.index >= 0, atoms[self.index], 0.0)
 
 
-def product_bits(n_rows: int) -> int:
-    """Return the bits of weights and rows such that sums of their products stay below 2**61."""
-    return min(MOST_BITS, (61 - int(np.ceil(np.log2(max(n_rows, 2))))) // 3)
+def product_bits(n_rows: int, scale: float) -> int:
+    """Return the bits of weights and rows such that sums of their products, and noise on them, stay below 2**61.
+
+    Parameters
+    ----------
+    n_rows : int
+        Public length of the table.
+    scale : float
+        Of the noise, in coded units.
+
+    Raises
+    ------
+    BudgetError
+        If too few bits are left.
+    """
+    for_sums = (61 - math.ceil(math.log2(max(n_rows, 2)))) // 3
+    for_noise = math.floor((56 - math.log2(max(scale, 1.0))) / 3) if math.isfinite(scale) else 0
+    bits = min(MOST_BITS, for_sums, for_noise)
+    if bits < FEWEST_BITS:
+        raise BudgetError(TOO_SMALL)
+    return bits
 
 
 def plan_hessian(
@@ -129,16 +148,16 @@ def plan_hessian(
     strength = stage_strength(budget, law, share)
     if strength < TINY:
         raise BudgetError(TOO_SMALL)
-    bits = product_bits(n_rows)
-    # Rounding twice moves a row a little more than the radii and factors of one rounding allow for.
-    norms = row_norms(blocks, ones, "laplace", bits - 2)
-    size = (l1_sensitivity(norms) if law == "laplace" else l2_sensitivity(norms)) * alias_factor(
-        blocks, atoms, bits - 1
-    )
-    reach = size * 8.0**bits
     per_unit = 1 / (strength * (weights if law == "laplace" else np.sqrt(weights)))
-    if bits < FEWEST_BITS or not float(per_unit.max()) * reach < 2.0**56:
-        raise BudgetError(TOO_SMALL)
+
+    def size(bits: int) -> float:
+        """Return the sensitivity; rounding twice moves a row a little more than one rounding allows for."""
+        norms = row_norms(blocks, ones, "laplace", bits - 2)
+        total = l1_sensitivity(norms) if law == "laplace" else l2_sensitivity(norms)
+        return total * alias_factor(blocks, atoms, bits - 1)
+
+    bits = product_bits(n_rows, size(FEWEST_BITS) * float(per_unit.max()))
+    reach = size(bits) * 8.0**bits
     scales = laplace_scale(reach * per_unit) if law == "laplace" else gaussian_scale(reach * per_unit)
     unit = bound / 8.0**bits
     variances = (2 if law == "laplace" else 1) * (scales * unit) ** 2

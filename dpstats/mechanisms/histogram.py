@@ -257,7 +257,9 @@ def _prepare(formula: str, data: Any, epsilon: float, schema: Schema, family: Fa
     del data  # a traceback that shows local variables shows no record
     facts = source.facts
     binary = family == "logistic"
-    design = build_design(formula, complete_schema(schema, facts), facts, binary=binary)
+    design = build_design(
+        formula, complete_schema(schema, facts), facts, binary="a logistic baseline" if binary else ""
+    )
     coding = code_design(design, "laplace")
     features = build_features(full_view(coding), coding, "box", binary=binary)
     symbol = design.response.symbol

@@ -69,15 +69,20 @@ def plan_matrix(predictors: Predictors, budget: Budget, n_rows: int) -> MatrixPl
     -----
     ||w z z' - w* z* z*'||_F^2 = w^2 |z|^4 + w*^2 |z*|^4 - 2 w w* (z'z*)^2 <= 2 R2^2; for one column R2^2.
     """
-    bits, q = product_bits(n_rows), predictors.n_columns
-    norms = row_norms(predictors.blocks, np.ones(len(predictors.blocks)), "laplace", bits - 2)
-    reach = norms.r2 * 8.0**bits * (math.sqrt(2) if q > 1 else 1.0) * ROUNDING
+    q = predictors.n_columns
     entries = np.array(off_diagonals(q * (q + 1) // 2), dtype=np.float64)
     strength = 1.0
     if budget.is_private:
         strength = budget.epsilon if budget.rho is None else math.sqrt(2 * budget.rho)  # type: ignore[assignment]
-    if strength < TINY or bits < FEWEST_BITS or not reach / strength * (len(entries) + 40) < 2.0**60:
+    if strength < TINY:
         raise BudgetError(TOO_SMALL)
+
+    def size(bits: int) -> float:
+        norms = row_norms(predictors.blocks, np.ones(len(predictors.blocks)), "laplace", bits - 2)
+        return norms.r2 * (math.sqrt(2) if q > 1 else 1.0) * ROUNDING
+
+    bits = product_bits(n_rows, size(FEWEST_BITS) / strength * math.sqrt(len(entries) + 40))
+    reach = size(bits) * 8.0**bits
     unit = 8.0**-bits
     if budget.rho is None:
         scale = float(np.nextafter(reach / strength * ROUNDING, np.inf))

@@ -31,7 +31,7 @@ from dpstats.release.release import read_closed
 from dpstats.specification.coding import code_design
 from dpstats.specification.design import Design
 from dpstats.specification.losses import Loss
-from dpstats.specification.perturbation import SMALLEST_RIDGE, Perturbation, calibrate
+from dpstats.specification.perturbation import NO_RIDGE, Perturbation, calibrate
 from dpstats.specification.predictors import Predictors, build_predictors
 from dpstats.specification.view import full_view
 
@@ -169,7 +169,7 @@ def plan_classifier(
     perturbation = (
         calibrate(loss, row_size, stages.epsilon_exact)
         if budget.is_private
-        else Perturbation(np.inf, SMALLEST_RIDGE * row_size)
+        else Perturbation(np.inf, NO_RIDGE * row_size)
     )
     minimum = plan_minimum(predictors, loss, predictors.ball, perturbation, stages.epsilon_output, n_rows)
     return ClassifierPlan(predictors, loss, stages, minimum, hessian, scores, n_rows)

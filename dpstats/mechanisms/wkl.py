@@ -36,7 +36,7 @@ from dpstats.release.release import NoisePlan, read_closed, release_integers
 from dpstats.specification.coding import code_design
 from dpstats.specification.design import Design
 from dpstats.specification.losses import Loss
-from dpstats.specification.perturbation import JACOBIAN_LIMIT, SMALLEST_RIDGE, Perturbation, with_ridge
+from dpstats.specification.perturbation import JACOBIAN_LIMIT, NO_RIDGE, SMALLEST_RIDGE, Perturbation, with_ridge
 from dpstats.specification.predictors import Ball, Predictors, build_predictors
 from dpstats.specification.view import full_view
 
@@ -225,7 +225,7 @@ def _ridge(predictors: Predictors, loss: Loss, penalty: float | None, first: Bud
     if penalty is not None:
         return 2 * n_rows * penalty * row_size
     if not first.is_private:
-        return SMALLEST_RIDGE * row_size
+        return NO_RIDGE * row_size
     epsilon = _exact(first)
     if epsilon < TINY:
         raise BudgetError(TOO_SMALL)

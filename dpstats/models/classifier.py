@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dpstats.errors import OptionError
-from dpstats.forecast import PlannedClassifier, Reference, classifier_contrasts, require_signal
+from dpstats.forecast import PlannedClassifier, require_resolved
 from dpstats.mechanisms.objective import ClassifierPlan, ReleasedClassifier, plan_classifier, release_classifier
 from dpstats.mechanisms.options import HC0, HC1, Classifier, Objective, WKLObjective
 from dpstats.mechanisms.wkl import WKLPlan, plan_wkl, release_wkl
@@ -88,9 +88,8 @@ def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
 
 
 def _refuse_if_hopeless(call: ClassifierCall, plan: PlannedClassifier) -> None:
-    if call.infeasible == "refuse" and call.budget.is_private:
-        n_rows = call.source.facts.n_rows
-        require_signal(call.design, call.budget, n_rows, classifier_contrasts(plan, Reference(float(n_rows))))
+    if call.infeasible == "refuse":
+        require_resolved(plan, call.budget, call.source.facts.n_rows)
 
 
 def _release(

@@ -109,7 +109,7 @@ def dp_logit(
     noise = noise_source(rng, private=budget.is_private)
     check_infeasible(infeasible)
     facts = source.facts
-    design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary=True)
+    design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary="dp_logit")
     if not isinstance(options, Functional):
         call = ClassifierCall(design, LOGISTIC, options, robust, budget, source, noise, infeasible)
         return fit_classifier(call, DPLogitResults)

@@ -102,6 +102,6 @@ def dp_svm(
     noise = noise_source(rng, private=budget.is_private)
     check_infeasible(infeasible)
     facts = source.facts
-    design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary=True)
+    design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary="dp_svm")
     require_two_levels(design.response)
     return fit_classifier(ClassifierCall(design, hinge, options, None, budget, source, noise, infeasible), DPSVMResults)

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr
 
 from dpstats.errors import BudgetError, shown
@@ -160,6 +160,43 @@ def zcdp_of_pure(epsilon: float) -> float:
     0.462117
     """
     return epsilon * math.tanh(epsilon / 2)
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """Return a delta for which rho-zCDP implies (epsilon, delta)-DP.
+
+    Notes
+    -----
+    The minimum over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) (1 - 1 / alpha)^alpha; Canonne,
+    Kamath and Steinke 2020. Any alpha is valid, so the search for the best one needs no accuracy.
+
+    Examples
+    --------
+    >>> round(zcdp_delta(0.0208, 1.0) * 1e6, 1)
+    0.8
+    """
+
+    def log_delta(log_order: float) -> float:
+        order = 1 + math.exp(log_order)
+        return (order - 1) * (order * rho - epsilon) - math.log(order - 1) + order * math.log1p(-1 / order)
+
+    found = minimize_scalar(log_delta, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-9})
+    return min(1.0, math.exp(min(float(found.fun), 0.0)))
+
+
+def rho_of_approximate(epsilon: float, delta: float) -> float:
+    """Return the largest rho whose zCDP guarantee is (epsilon, delta)-DP, rounded down.
+
+    Examples
+    --------
+    >>> rho_of_approximate(1.0, 1e-6) < rho_of_approximate(1.0, 1e-5) < 0.5
+    True
+    """
+    low, high = 0.0, epsilon
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if zcdp_delta(middle, epsilon) <= delta else (low, middle)
+    return low * (1 - SLACK)
 
 
 def pure_of_zcdp(rho: float, shares: Sequence[float]) -> float:

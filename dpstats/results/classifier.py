@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from scipy.special import expit
 
 from dpstats.errors import NotReleasedError, OptionError, shown
 from dpstats.inference.score_fit import is_large_step
+from dpstats.results.not_released import NOT_RELEASED_BY_CLASSIFIERS
 from dpstats.results.perturbed_release import PerturbedRelease
 from dpstats.results.prediction import LinearPredictions, predict_rows
 from dpstats.results.results import DPResults
 from dpstats.specification.schema import Continuous
 
 _LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj"})
+QUICK_DRAWS = 10
+"""Intervals of predictions, of which there may be very many, use a tenth of the draws of the noise's law."""
 NEW_ROWS = "predictions for the confidential rows were not released; pass new rows, as in predict(new_data)"
 
 
@@ -82,7 +86,8 @@ class DPClassifierResults(DPResults):
     def _intervals(self, exog: Any) -> LinearPredictions:
         if exog is None:
             raise NotReleasedError(NEW_ROWS)
-        return LinearPredictions.of(self._view.design, exog, self._moments, self._space, self._fit)
+        quick = replace(self.release.moments, thinning=QUICK_DRAWS)
+        return LinearPredictions.of(self._view.design, exog, quick, self._space, self._fit)
 
     rsquared = rsquared_adj = property()
     """Absent, so that `__getattr__` says why."""
@@ -90,8 +95,8 @@ class DPClassifierResults(DPResults):
     def __getattr__(self, name: str) -> Any:
         if name in _LINEAR_ONLY:
             raise NotReleasedError(f"{name} belongs to a linear model; a classifier has none")
-        if name in {"prsquared", "llnull", "llr", "llr_pvalue", "pred_table"}:
-            raise NotReleasedError(f"{name} was not released: it is an exact property of the confidential data")
+        if name in NOT_RELEASED_BY_CLASSIFIERS:
+            raise NotReleasedError(f"{name} was not released: {NOT_RELEASED_BY_CLASSIFIERS[name]}")
         return super().__getattr__(name)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpstats.errors import OptionError, shown
 from dpstats.inference.diagnostics import kappa
 from dpstats.inference.estimates import LeastSquares, ModelSpace
 from dpstats.inference.moment_test import Contrast, contrasts
@@ -148,15 +149,15 @@ class FittedModel:
         """Two-sided p-values of coefficients equal to 0, dual to `conf_int` at every level."""
         return self._series([c.p_value(0.0) for c in self._coefficients])
 
-    def conf_int(self, alpha: float = 0.05, cols: Sequence[int] | None = None) -> pd.DataFrame:
+    def conf_int(self, alpha: float = 0.05, cols: Sequence[int | str] | None = None) -> pd.DataFrame:
         """Return confidence intervals that account for sampling and privacy noise.
 
         Parameters
         ----------
         alpha : float
             1 - alpha is the nominal coverage.
-        cols : sequence of int, optional
-            Positions of the coefficients wanted; all by default.
+        cols : sequence of int or str, optional
+            Positions or names of the coefficients wanted; all by default.
 
         Returns
         -------
@@ -166,7 +167,7 @@ class FittedModel:
         Raises
         ------
         OptionError
-            If alpha is not between 0 and 1.
+            If alpha is not between 0 and 1, or there is no such coefficient.
 
         Notes
         -----
@@ -176,7 +177,13 @@ class FittedModel:
         level = check_alpha(alpha)
         ends = self._space.half * np.array([c.interval(level) for c in self._coefficients])
         table = pd.DataFrame(ends, index=self.model.exog_names)
-        return table if cols is None else table.iloc[list(cols)]
+        if cols is None:
+            return table
+        names = self.model.exog_names
+        for column in cols:
+            if column not in names and not (isinstance(column, int) and -len(names) <= column < len(names)):
+                raise OptionError(f"cols must hold positions or names among {', '.join(names)}, not {shown(column)}")
+        return table.loc[[column if column in names else names[int(column)] for column in cols]]
 
     def cov_params(self) -> pd.DataFrame:
         """Return the covariance matrix of the coefficients, sampling and privacy noise together; shape (q, q)."""
@@ -213,6 +220,11 @@ class FittedModel:
     def scale(self) -> float:
         """Residual variance in squared units of the response, from released moments."""
         return self._space.half**2 * self._fit.sigma2
+
+    @property
+    def is_singular(self) -> bool:
+        """True if the matrix that was inverted is singular for all practical purposes."""
+        return self._fit.singular
 
     @property
     def scale_clamped(self) -> bool:

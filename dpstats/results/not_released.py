@@ -24,3 +24,13 @@ NOT_RELEASED = {
     "centered_tss": _EXACT,
     "uncentered_tss": _EXACT,
 }
+
+_LIKELIHOOD_OF_CLASSES = "the likelihood was not released; compare models by wald_test or t_test"
+_MARGINAL = "it averages over the confidential rows; average get_prediction(new_data) over public rows instead"
+NOT_RELEASED_BY_CLASSIFIERS = {
+    **dict.fromkeys(("llf", "llnull", "llr", "llr_pvalue", "prsquared"), _LIKELIHOOD_OF_CLASSES),
+    **dict.fromkeys(("aic", "bic", "info_criteria", "score_test"), _LIKELIHOOD_OF_CLASSES),
+    **dict.fromkeys(("resid_dev", "resid_response", "resid_generalized", "resid_pearson"), _PER_RECORD),
+    **dict.fromkeys(("pred_table", "converged", "mle_retvals", "mle_settings", "get_distribution"), _EXACT),
+    "get_margeff": _MARGINAL,
+}

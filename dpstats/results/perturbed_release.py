@@ -14,7 +14,11 @@ from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.score_fit import fit_scores
 from dpstats.inference.score_moments import ScoreMoments
 from dpstats.privacy.cost import PrivacyCost
+from dpstats.specification.perturbation import NO_RIDGE
 from dpstats.specification.view import ModelView
+
+SEPARATED = 100.0
+"""Without noise: curvature, in units of the ridge, up to which the ridge alone holds a coefficient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,8 @@ class PerturbedRelease:
 
     def solve(self, moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
         """Step from the released minimiser to the coefficients."""
-        return fit_scores(moments, space, self.theta, self.meat)
+        floor = SEPARATED * self.ridge if self.ridge <= NO_RIDGE * self.row_size else 0.0
+        return fit_scores(moments, space, self.theta, self.meat, floor)
 
     def retained(self, moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> NDArray[np.float64]:
         """Return the share of each coefficient that comes from the data and not from a ridge: all of it, shape (q,)."""

@@ -86,13 +86,17 @@ class DPResults(FittedModel):
         found = contrasts(self._moments, self._space, self._fit, read.matrix)
         return ContrastTest(tuple(found), read.tested, self._space.half, self.privacy.is_private)
 
-    def wald_test(self, r_matrix: Any) -> JointTest:
+    def wald_test(self, r_matrix: Any, *, use_f: bool | None = None, scalar: bool | None = None) -> JointTest:
         """Test linear hypotheses jointly.
 
         Parameters
         ----------
         r_matrix : str, list of str, array of shape (m, q), or tuple (array, values)
             Constraints as in statsmodels.
+        use_f : bool, optional
+            True prints chi-squared / m, as `f_test` does.
+        scalar : bool, optional
+            As in statsmodels, and without effect: ``statistic`` is always a number.
 
         Returns
         -------
@@ -108,11 +112,12 @@ class DPResults(FittedModel):
         -----
         A score test under the known law of the noise; under Laplace noise the p-value comes from 10,000 draws of it.
         """
-        return joint_test(self._moments, self._space, self._fit, read_constraints(r_matrix, self.model.exog_names))
+        found = joint_test(self._moments, self._space, self._fit, read_constraints(r_matrix, self.model.exog_names))
+        return replace(found, distribution="F") if use_f else found
 
     def f_test(self, r_matrix: Any) -> JointTest:
         """Test linear hypotheses jointly; the same test as `wald_test`, with ``fvalue`` = chi-squared / m."""
-        return replace(self.wald_test(r_matrix), distribution="F")
+        return self.wald_test(r_matrix, use_f=True)
 
     def wald_test_terms(self) -> TermTests:
         """Test each term of the formula jointly, all coefficients of a term equal to 0."""

@@ -141,6 +141,8 @@ def _escaping_summary() -> Any:
 def _left(results: DPResults) -> list[tuple[str, str]]:
     noise = f" +/- {results.nobs_sd:.3g} (dp)" if results.nobs_sd else ""
     slopes = results.slopes_test()
+    if slopes is not None and results.is_singular and slopes.pvalue == 1.0:
+        slopes = None
     return [
         ("Dep. Variable:", results.model.endog_names),
         ("Model:", results.model_name),
@@ -233,7 +235,7 @@ def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
     notes += results.release.remarks
     if results.is_classifier:
         notes.append(f"Success is {results.model.endog_names} = {results.levels[-1]}.")
-    if results.is_classifier and results.is_large_step:
+    if results.is_classifier and results.is_large_step and results.privacy.noise != "none":
         notes.append(
             "The ridge is strong beside the data: taking it out is a large step, so that estimates and intervals are "
             "rough."

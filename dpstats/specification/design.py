@@ -78,7 +78,7 @@ class Design:
         return np.asarray(matrix, dtype=np.float64)
 
 
-def build_design(formula: str, schema: Schema, facts: TableFacts, *, binary: bool = False) -> Design:
+def build_design(formula: str, schema: Schema, facts: TableFacts, *, binary: str = "") -> Design:
     """Build the design from public facts only.
 
     Parameters
@@ -89,8 +89,8 @@ def build_design(formula: str, schema: Schema, facts: TableFacts, *, binary: boo
         Declarations, bool columns included.
     facts : TableFacts
         Names, dtypes and length of the table.
-    binary : bool
-        True for an outcome of two levels, as a logistic regression needs.
+    binary : str
+        Name of a model whose outcome has two levels; empty for a numeric outcome.
 
     Raises
     ------
@@ -103,16 +103,16 @@ def build_design(formula: str, schema: Schema, facts: TableFacts, *, binary: boo
         raise FormulaError("the formula is too long or too deeply nested to be read") from None
 
 
-def _build(formula: str, schema: Schema, facts: TableFacts, binary: bool) -> Design:
+def _build(formula: str, schema: Schema, facts: TableFacts, binary: str) -> Design:
     parsed = parse_formula(formula, schema, facts)
-    outcome = binary_response(parsed, schema) if binary else numeric_response(parsed, schema)
+    outcome = binary_response(parsed, schema, binary) if binary else numeric_response(parsed, schema)
     check_table(schema, facts, parsed.variables)
     if not list(parsed.right_hand_side):
         raise FormulaError(f"{formula!r} has no terms on the right-hand side")
     used = Schema({name: schema[name] for name in parsed.variables})
     response = scalar_symbol(_response_symbol(parsed.response, outcome), used)
     if binary:
-        response = unit_response(response)
+        response = unit_response(response, binary)
     scalars, vectors = _bounded_symbols(parsed, used)
     specification = _learn_right_hand_side(parsed, used)
     columns = _merge_lone_products(model_columns(parsed, specification, vectors, used))

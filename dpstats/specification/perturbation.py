@@ -43,6 +43,8 @@ JACOBIAN_SHARE, JACOBIAN_LIMIT = 0.15, 10.0
 """Share of epsilon that goes to the determinant for other losses, and what is enough in any case."""
 SMALLEST_RIDGE = 1e-6
 """In units of R2: a smaller ridge would not be seen."""
+NO_RIDGE = 1e-8
+"""Ridge, in units of R2, of a fit without noise: there only for the minimum to exist where classes are separated."""
 SAFETY = 1 - 1e-12
 """Relative margin for rounding errors of the calibration."""
 

@@ -85,12 +85,12 @@ class Ball:
         """
         d = self.n_columns
         if self.is_euclidean:
-            return np.full(d, self.radii[0] ** 2 * (d + 1) / gamma**2)
+            return np.full(d, (d + 1) * (self.radii[0] / gamma) ** 2)
         each = [
             np.full(size, radius**2 * (1 / 3 if size == 1 else 2 / ((size + 1) * (size + 2))))
             for size, radius in zip(self.sizes, self.radii, strict=True)
         ]
-        return np.asarray((d + 1) * (d + 2) / gamma**2 * np.concatenate(each))
+        return np.asarray((d + 1) * (d + 2) * (1 / gamma) ** 2 * np.concatenate(each))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def numeric_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
     return reading
 
 
-def binary_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
+def binary_response(parsed: ParsedFormula, schema: Schema, model: str) -> Numeric:
     """Return the reading of an outcome with two levels, as a number from 0 (first level) to 1 (last).
 
     Raises
@@ -43,12 +43,12 @@ def binary_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
     """
     reading = parsed.readings[parsed.response]
     if isinstance(reading, Vector):
-        raise FormulaError(f"dp_logit needs one outcome; {parsed.response!r} has several columns")
+        raise FormulaError(f"{model} needs one outcome; {parsed.response!r} has several columns")
     if isinstance(reading, Factor):
         column = schema[reading.column]
         if isinstance(column, Categorical) and len(column.levels) != 2:
             raise SchemaError(
-                f"dp_logit needs an outcome of two levels; {parsed.response!r} has {len(column.levels)}. Write a "
+                f"{model} needs an outcome of two levels; {parsed.response!r} has {len(column.levels)}. Write a "
                 f"comparison such as I({spell(reading.column)} == {column.levels[-1]!r}) as the outcome"
             )
         text = spell(reading.column)
@@ -56,11 +56,11 @@ def binary_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
             text += f" == {column.levels[-1]!r}"
         reading = read_expression(text, schema.columns)
     if not isinstance(reading, Numeric):  # pragma: no cover - a comparison and a bool column are numbers
-        raise FormulaError(f"dp_logit cannot use {parsed.response!r} as an outcome")
+        raise FormulaError(f"{model} cannot use {parsed.response!r} as an outcome")
     return reading
 
 
-def unit_response(symbol: ScalarSymbol) -> ScalarSymbol:
+def unit_response(symbol: ScalarSymbol, model: str) -> ScalarSymbol:
     """Return an outcome with the bounds 0 and 1, which a transform's grid gives up to its widening.
 
     Raises
@@ -71,12 +71,14 @@ def unit_response(symbol: ScalarSymbol) -> ScalarSymbol:
     if max(abs(symbol.lower), abs(symbol.upper - 1)) > 2 * WIDENING:
         text = symbol.symbol.text
         cure = (
-            "Declare its two levels, levels={" + f"{text!r}: [failure, success]" + "}, or bounds (0, 1)"
+            "Declare its two levels, levels={"
+            + f"{text!r}: [failure, success]"
+            + ("}" if model == "dp_svm" else "}, or bounds (0, 1)")
             if symbol.symbol.form == "column"
             else "Write a comparison, such as I(x > 0), as the outcome"
         )
         raise SchemaError(
-            f"dp_logit needs an outcome between 0 and 1; {text!r} reaches from {symbol.lower:g} to {symbol.upper:g}. "
+            f"{model} needs an outcome between 0 and 1; {text!r} reaches from {symbol.lower:g} to {symbol.upper:g}. "
             f"{cure}"
         )
     return replace(symbol, lower=0.0, upper=1.0)
