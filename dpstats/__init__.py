@@ -3,6 +3,7 @@
 from dpstats import datasets
 from dpstats.errors import (
     BudgetError,
+    BudgetExceeded,
     DataError,
     DesignError,
     DPStatsError,
@@ -18,6 +19,7 @@ from dpstats.models.logit import dp_logit
 from dpstats.models.ols import dp_moments, dp_ols
 from dpstats.models.svm import dp_svm
 from dpstats.planning import Plan, plan
+from dpstats.privacy.ledger import Ledger
 from dpstats.results.classifier import DPLogitResults, DPSVMResults
 from dpstats.results.logit import DPTaylorLogitResults
 from dpstats.results.point import PointResults
@@ -34,6 +36,7 @@ __all__ = [
     "AdaSSP",
     "Binary",
     "BudgetError",
+    "BudgetExceeded",
     "Categorical",
     "Continuous",
     "DPLogitResults",
@@ -47,6 +50,7 @@ __all__ = [
     "FormulaError",
     "Functional",
     "InfeasibleError",
+    "Ledger",
     "MomentRelease",
     "NotReleasedError",
     "Objective",

@@ -8,6 +8,7 @@ from typing import Literal
 
 from dpstats.errors import BudgetError
 from dpstats.mechanisms.lattice import TINY, TOO_SMALL
+from dpstats.privacy.ledger import Charge, charge_of
 from dpstats.privacy.notions import Budget, gaussian_delta, pure_of_zcdp, zcdp_of_pure
 
 OUTPUT = 0.01
@@ -75,6 +76,20 @@ class Stages:
         if not self.budget.is_private:
             return self.budget
         return Budget(epsilon=epsilon) if self.budget.rho is None else Budget(rho=zcdp_of_pure(epsilon))
+
+    def reservation(self, law: Law) -> Charge:
+        """Return what the fit costs at most, for a ledger: later stages of Gaussian noise count as such.
+
+        Parameters
+        ----------
+        law : {"laplace", "gaussian"}
+            Law of the later stages.
+        """
+        if self.budget.rho is not None or law == "laplace":
+            return charge_of(self.budget, "laplace")
+        later, _ = self.later(law, self.hessian)
+        pure = self.minimiser * self.epsilon
+        return Charge(self.budget, pure, charge_of(later, law).rho)
 
     def charge(self, parts: dict[str, Budget]) -> dict[str, Budget]:
         """Return the charges of the later stages; Gaussian ones of an (epsilon, delta) budget become one charge.

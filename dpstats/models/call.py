@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from dpstats.errors import OptionError, SchemaError, shown
 from dpstats.forecast import PlannedMoments, Usable, require_feasible
 from dpstats.mechanisms.options import HC0, HC1, require_instance
+from dpstats.privacy.ledger import Charge, Ledger, ledger_in_use, require_private, spending
+from dpstats.release.noise import NoiseSource
 from dpstats.specification.schema import Schema, TableFacts, complete_schema
 
 
@@ -22,6 +26,35 @@ def public_schema(schema: Any, bounds: Any, levels: Any, facts: TableFacts) -> S
         raise SchemaError(f"schema must be a dpstats.Schema, not {type(schema).__name__}")
     declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
     return complete_schema(declared, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The ledger of a call, or none (zone: public)."""
+
+    ledger: Ledger | None
+
+    @property
+    def name(self) -> str:
+        """As results show it; empty for none."""
+        return "" if self.ledger is None else self.ledger.name
+
+    def spending(self, charge: Charge, what: str) -> AbstractContextManager[None]:
+        """Reserve a charge before the block, and commit it after; see `dpstats.privacy.ledger.spending`."""
+        return spending(self.ledger, charge, what)
+
+
+def account_of(ledger: Any, noise: NoiseSource) -> Account:
+    """Return the account that a call names, or that of the surrounding ``with`` block.
+
+    Raises
+    ------
+    OptionError
+        If the argument is no ledger, or the fit is not private.
+    """
+    found = ledger_in_use(ledger)
+    require_private(found, private=noise.label == "real")
+    return Account(found)
 
 
 def covariance_type(cov_type: Any) -> HC0 | None:

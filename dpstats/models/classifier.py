@@ -10,7 +10,9 @@ from dpstats.forecast import PlannedClassifier, require_resolved
 from dpstats.mechanisms.objective import ClassifierPlan, ReleasedClassifier, plan_classifier, release_classifier
 from dpstats.mechanisms.options import HC0, HC1, Classifier, Objective, WKLObjective
 from dpstats.mechanisms.wkl import WKLPlan, plan_wkl, release_wkl
+from dpstats.models.call import Account
 from dpstats.privacy.cost import PrivacyCost
+from dpstats.privacy.ledger import charge_of
 from dpstats.privacy.notions import Budget
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
@@ -41,6 +43,7 @@ class ClassifierCall:
     source: Source
     noise: NoiseSource
     infeasible: str
+    account: Account
 
 
 def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
@@ -65,7 +68,8 @@ def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
         _refuse_if_hopeless(call, plan)
         q = plan.predictors.n_columns
         correction = n_rows / max(n_rows - q, 1) if isinstance(call.robust, HC1) else 1.0
-        released = release_classifier(plan, call.source, call.noise, correction)
+        with call.account.spending(plan.stages.reservation(plan.hessian.law), call.design.formula):
+            released = release_classifier(plan, call.source, call.noise, correction)
         method = f"objective, block + {plan.hessian.law.capitalize()}"
         name = call.robust.name if call.robust else "HC0"
         scale = None if released.ratios is None else RobustScale(name, released.ratios)
@@ -77,7 +81,8 @@ def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
         )
     wkl = plan_wkl(call.design, call.loss, call.options, call.budget, n_rows)
     _refuse_if_hopeless(call, wkl)
-    released = release_wkl(wkl, call.source, call.noise)
+    with call.account.spending(charge_of(call.budget, "spherical"), call.design.formula):
+        released = release_wkl(wkl, call.source, call.noise)
     kind = "wkl-objective" if isinstance(call.options, WKLObjective) else "wkl-output"
     method = f"{kind}, {'Gaussian' if call.budget.rho is not None else 'spherical'}"
     return results(
@@ -95,7 +100,7 @@ def _refuse_if_hopeless(call: ClassifierCall, plan: PlannedClassifier) -> None:
 def _release(
     call: ClassifierCall, plan: ClassifierPlan | WKLPlan, released: ReleasedClassifier, method: str, target: str
 ) -> PerturbedRelease:
-    privacy = PrivacyCost(call.budget, released.costs, noise=call.noise.label)
+    privacy = PrivacyCost(call.budget, released.costs, noise=call.noise.label, ledger=call.account.name)
     return PerturbedRelease(
         plan.predictors.view,
         plan.space,

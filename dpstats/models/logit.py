@@ -10,9 +10,10 @@ import numpy as np
 from dpstats.errors import OptionError
 from dpstats.mechanisms.functional import plan_objective
 from dpstats.mechanisms.options import HC0, LOGIT_MECHANISMS, Classifier, Functional, as_mechanism
-from dpstats.models.call import check_infeasible, covariance_type, public_schema
+from dpstats.models.call import account_of, check_infeasible, covariance_type, public_schema
 from dpstats.models.classifier import ClassifierCall, fit_classifier
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
+from dpstats.privacy.ledger import Ledger, charge_of
 from dpstats.privacy.notions import budget_of
 from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source
@@ -37,6 +38,7 @@ def dp_logit(
     mechanism: str | Classifier | Functional = "auto",
     cov_type: str | HC0 = "nonrobust",
     infeasible: str = "refuse",
+    ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> DPLogitResults | DPTaylorLogitResults:
     """Fit a logistic regression under differential privacy.
@@ -72,6 +74,9 @@ def dp_logit(
         the budget; with ``"objective"`` only.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
+    ledger : Ledger, optional
+        Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
+        default.
     rng : numpy.random.Generator, optional
         Simulated noise for studies and tests; NOT PRIVATE. None draws real noise.
 
@@ -83,7 +88,7 @@ def dp_logit(
 
     Raises
     ------
-    BudgetError, SchemaError, FormulaError, DesignError, DataError, OptionError, InfeasibleError
+    BudgetError, SchemaError, FormulaError, DesignError, DataError, OptionError, InfeasibleError, BudgetExceeded
         From public facts only, before a record is read; nothing is spent then.
 
     Notes
@@ -107,14 +112,17 @@ def dp_logit(
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LOGIT_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
+    account = account_of(ledger, noise)
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary="dp_logit")
     if not isinstance(options, Functional):
-        call = ClassifierCall(design, LOGISTIC, options, robust, budget, source, noise, infeasible)
+        call = ClassifierCall(design, LOGISTIC, options, robust, budget, source, noise, infeasible, account)
         return fit_classifier(call, DPLogitResults)
     if robust is not None:
         raise OptionError(f"cov_type={robust.name!r} needs mechanism='objective', not Functional")
     plan = plan_objective(design, TAYLOR_LOGISTIC, options, budget, facts.n_rows)
     refuse_hopeless_objective(infeasible, plan, facts.n_rows)
-    return DPTaylorLogitResults(released_objective(plan, source, noise), plan.view)
+    with account.spending(charge_of(budget, plan.law), formula):
+        release = released_objective(plan, source, noise, account.name)
+    return DPTaylorLogitResults(release, plan.view)

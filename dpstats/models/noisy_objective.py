@@ -32,7 +32,7 @@ def refuse_hopeless_objective(infeasible: str, plan: ObjectivePlan, n_rows: int)
         require_acceptance(plan, n_rows, HALF if infeasible == "refuse" else ONE_IN_A_HUNDRED)
 
 
-def released_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource) -> ObjectiveRelease:
+def released_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource, ledger: str) -> ObjectiveRelease:
     """Release a planned objective.
 
     Parameters
@@ -43,9 +43,11 @@ def released_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource) 
         The table; read only here.
     noise : NoiseSource
         Real or simulated noise, or none for an infinite budget.
+    ledger : str
+        Name of the ledger that is charged; empty for none.
     """
     moments = release_objective(plan, source, noise)
     name = "diff-lr" if isinstance(plan.options, DiffLR) else "functional"
-    privacy = PrivacyCost(plan.budget, {"noisy objective": plan.cost}, noise=noise.label)
+    privacy = PrivacyCost(plan.budget, {"noisy objective": plan.cost}, noise=noise.label, ledger=ledger)
     remarks = (REPEATED,) if plan.options.bounded == "repeat" else ()
     return ObjectiveRelease(plan.features, moments, plan.ridge, name, plan.objective.binary, privacy, remarks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +28,17 @@ from dpstats.mechanisms.options import (
 )
 from dpstats.mechanisms.robust import ScoreStage, release_scores, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
-from dpstats.models.call import check_infeasible, covariance_type, public_schema, refuse_if_hopeless
+from dpstats.models.call import (
+    Account,
+    account_of,
+    check_infeasible,
+    covariance_type,
+    public_schema,
+    refuse_if_hopeless,
+)
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.cost import PrivacyCost
+from dpstats.privacy.ledger import Ledger, charge_of
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.scores import sum_squared_scores
 from dpstats.records.source import Source, as_source
@@ -59,6 +68,7 @@ def dp_ols(
     mechanism: str | Mechanism = "auto",
     cov_type: str | HC0 = "nonrobust",
     infeasible: str = "refuse",
+    ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> DPResults | PointResults:
     """Fit a linear regression by least squares under differential privacy.
@@ -93,6 +103,9 @@ def dp_ols(
         with ``"ssp"`` only.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
+    ledger : Ledger, optional
+        Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
+        default.
     rng : numpy.random.Generator, optional
         Simulated noise for studies and tests; NOT PRIVATE. None draws real noise.
 
@@ -104,7 +117,7 @@ def dp_ols(
 
     Raises
     ------
-    BudgetError, SchemaError, FormulaError, DesignError, DataError, OptionError, InfeasibleError
+    BudgetError, SchemaError, FormulaError, DesignError, DataError, OptionError, InfeasibleError, BudgetExceeded
         From public facts only, before a record is read; nothing is spent then.
 
     Notes
@@ -127,19 +140,22 @@ def dp_ols(
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LEAST_SQUARES_MECHANISMS)
     if isinstance(options, SSP):
-        call = _prepare(formula, source, budget, bounds, levels, schema, options, infeasible, rng, robust)
-        return _fit_moments(call, robust)
+        call = _prepare(formula, source, budget, bounds, levels, schema, options, infeasible, ledger, rng, robust)
+        with call.spending():
+            return _fit_moments(call, robust)
     if robust is not None:
         raise OptionError(f"cov_type={robust.name!r} needs mechanism='ssp', not {type(options).__name__}")
     noise = noise_source(rng, private=budget.is_private)
+    account = account_of(ledger, noise)
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts)
     if isinstance(options, AdaSSP):
-        return _fit_adaptive(design, options, budget, source, noise, infeasible)
+        return _fit_adaptive(design, options, budget, source, noise, infeasible, account)
     plan = plan_objective(design, LEAST_SQUARES, options, budget, facts.n_rows)
     refuse_hopeless_objective(infeasible, plan, facts.n_rows)
-    release = released_objective(plan, source, noise)
+    with account.spending(charge_of(budget, plan.law), formula):
+        release = released_objective(plan, source, noise, account.name)
     return DPResults(release, plan.view)
 
 
@@ -164,16 +180,23 @@ def _fit_moments(call: _Call, robust: HC0 | None) -> DPResults:
 
 
 def _fit_adaptive(
-    design: Design, options: AdaSSP, budget: Budget, source: Source, noise: NoiseSource, infeasible: str
+    design: Design,
+    options: AdaSSP,
+    budget: Budget,
+    source: Source,
+    noise: NoiseSource,
+    infeasible: str,
+    account: Account,
 ) -> PointResults:
     plan = plan_adassp(design, options, budget, source.facts.n_rows)
     refuse_if_hopeless(infeasible, plan, source.facts.n_rows)
-    fit = fit_adassp(plan, source, noise)
+    with account.spending(charge_of(budget, "gaussian"), design.formula):
+        fit = fit_adassp(plan, source, noise)
     return PointResults(
         design,
         pd.Series(fit.params, index=design.exog_names),
         "adassp, Gaussian",
-        PrivacyCost(budget, {"X'X, X'y, smallest eigenvalue": plan.cost}, noise=noise.label),
+        PrivacyCost(budget, {"X'X, X'y, smallest eigenvalue": plan.cost}, noise=noise.label, ledger=account.name),
         PROJECTION + shrinkage(plan.features, fit.ridge, "a ridge"),
         "AdaSSP has no standard errors or intervals: its ridge is chosen from released numbers and biases towards 0. "
         "Use mechanism='ssp' for inference.",
@@ -192,13 +215,14 @@ def dp_moments(
     schema: Schema | None = None,
     mechanism: str | SSP = "auto",
     infeasible: str = "refuse",
+    ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> MomentRelease:
     """Release the second moments of a formula once, for any number of least-squares fits.
 
     Parameters
     ----------
-    formula, data, epsilon, delta, rho, bounds, levels, schema, mechanism, infeasible, rng
+    formula, data, epsilon, delta, rho, bounds, levels, schema, mechanism, infeasible, ledger, rng
         As for `dp_ols`. The formula's right-hand side should contain every column that later fits need.
 
     Returns
@@ -223,8 +247,9 @@ def dp_moments(
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, MOMENT_MECHANISMS)
-    call = _prepare(formula, source, budget, bounds, levels, schema, options, infeasible, rng, None)
-    moments = release_moments(call.plan, call.source, call.noise)
+    call = _prepare(formula, source, budget, bounds, levels, schema, options, infeasible, ledger, rng, None)
+    with call.spending():
+        moments = release_moments(call.plan, call.source, call.noise)
     return call.wrap(moments, {"second moments": call.plan.cost})
 
 
@@ -237,6 +262,11 @@ class _Call:
     n_rows: int
     noise: NoiseSource
     options: SSP
+    account: Account
+
+    def spending(self) -> AbstractContextManager[None]:
+        """Reserve the fit's cost, and commit it after the block."""
+        return self.account.spending(charge_of(self.plan.budget, self.plan.law), self.plan.view.design.formula)
 
     def robust_stage(self, robust: HC0) -> ScoreStage:
         return ScoreStage(self.plan.law, self.plan.budget, robust.share, self.n_rows)
@@ -249,7 +279,7 @@ class _Call:
         )
 
     def wrap(self, moments: Any, parts: dict[str, Budget]) -> MomentRelease:
-        privacy = PrivacyCost(self.plan.budget, parts, noise=self.noise.label)
+        privacy = PrivacyCost(self.plan.budget, parts, noise=self.noise.label, ledger=self.account.name)
         return MomentRelease(self.plan.coding, moments, privacy, self.options.reconcile)
 
 
@@ -262,10 +292,12 @@ def _prepare(
     schema: Any,
     options: SSP,
     infeasible: Any,
+    ledger: Any,
     rng: Any,
     robust: HC0 | None,
 ) -> _Call:
     noise = noise_source(rng, private=budget.is_private)
+    account = account_of(ledger, noise)
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts)
@@ -274,4 +306,4 @@ def _prepare(
     if robust is not None:
         require_measurable(ScoreStage(plan.law, budget, robust.share, facts.n_rows), plan.coding.n_columns)
     refuse_if_hopeless(infeasible, plan, facts.n_rows, plan.reconcile if options.reconcile else None)
-    return _Call(plan, source, facts.n_rows, noise, options)
+    return _Call(plan, source, facts.n_rows, noise, options, account)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from dpstats.mechanisms.options import CLASSIFIERS, Classifier, as_mechanism
-from dpstats.models.call import check_infeasible, public_schema
+from dpstats.models.call import account_of, check_infeasible, public_schema
 from dpstats.models.classifier import ClassifierCall, fit_classifier
+from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import budget_of
 from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source
@@ -34,6 +35,7 @@ def dp_svm(
     h: float = 0.5,
     mechanism: str | Classifier = "auto",
     infeasible: str = "refuse",
+    ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> DPSVMResults:
     """Fit a linear support vector machine with a smoothed hinge loss under differential privacy.
@@ -68,6 +70,9 @@ def dp_svm(
         As for `dp_logit`.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
+    ledger : Ledger, optional
+        Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
+        default.
     rng : numpy.random.Generator, optional
         Simulated noise for studies and tests; NOT PRIVATE. None draws real noise.
 
@@ -78,7 +83,7 @@ def dp_svm(
 
     Raises
     ------
-    BudgetError, SchemaError, FormulaError, DesignError, DataError, OptionError, InfeasibleError
+    BudgetError, SchemaError, FormulaError, DesignError, DataError, OptionError, InfeasibleError, BudgetExceeded
         From public facts only, before a record is read; nothing is spent then.
 
     Notes
@@ -100,8 +105,11 @@ def dp_svm(
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, CLASSIFIERS)
     noise = noise_source(rng, private=budget.is_private)
+    account = account_of(ledger, noise)
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary="dp_svm")
     require_two_levels(design.response)
-    return fit_classifier(ClassifierCall(design, hinge, options, None, budget, source, noise, infeasible), DPSVMResults)
+    return fit_classifier(
+        ClassifierCall(design, hinge, options, None, budget, source, noise, infeasible, account), DPSVMResults
+    )

@@ -23,12 +23,15 @@ class PrivacyCost:
         Neighbouring relation and privacy unit.
     noise : {"real", "simulated", "none"}
         Only ``"real"`` noise is private.
+    ledger : str
+        Name of the ledger that was charged; empty for none.
     """
 
     budget: Budget
     parts: dict[str, Budget]
     protection: Protection = field(default_factory=Protection)
     noise: Literal["real", "simulated", "none"] = "real"
+    ledger: str = ""
 
     @property
     def spent(self) -> Budget:

@@ -172,8 +172,8 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 
     Examples
     --------
-    >>> round(zcdp_delta(0.0208, 1.0) * 1e6, 1)
-    0.8
+    >>> round(zcdp_delta(0.0208, 1.0) * 1e6, 2)
+    0.15
     """
 
     def log_delta(log_order: float) -> float:

@@ -236,4 +236,5 @@ def _cost_from_json(content: dict[str, Any]) -> PrivacyCost:
         {name: Budget(**part) for name, part in content["parts"].items()},
         Protection(**content["protection"]),
         content["noise"],
+        str(content.get("ledger", "")),
     )

@@ -187,6 +187,7 @@ def _privacy_rows(results: DPResults | PointResults, warning: str) -> list[tuple
         ("Spent:", "unbounded" if warning else f"{privacy.spent}{', shared' if shared else ''}"),
         ("Neighbors:", privacy.protection.relation),
         ("Privacy unit:", privacy.protection.unit),
+        *([("Ledger:", privacy.ledger)] if privacy.ledger else []),
     ]
 
 

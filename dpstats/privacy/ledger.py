@@ -1,0 +1,360 @@
+"""A persistent account of what was spent on a data set: a write-ahead filter that cannot be overspent.
+
+The account is kept in one additive currency, fixed when the file is made: epsilon, or rho of zCDP. Costs are whole
+numbers of 10^-15, rounded up; the total is rounded down; decimals count as they were typed. A fit reserves its cost,
+which is on disk before a record is read, then releases, then commits. Whatever happens after the reservation, the cost
+stays spent: there is no refund. That a stream of releases, each chosen after the ones before, stays within the total is
+the privacy filter for pure and concentrated DP (Rogers et al. 2016; Whitehouse et al. 2023).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpstats.errors import BudgetError, BudgetExceeded, OptionError, shown
+from dpstats.privacy.notions import Budget, budget_of, gaussian_mu, rho_of_approximate, zcdp_of_pure
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "dpstats-ledger-1"
+DIGITS = 15
+LARGEST = 9_000
+"""Largest total, in units of the currency, that 64-bit integers hold."""
+WAIT_SECONDS = 60.0
+Currency = Literal["epsilon", "rho"]
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS spends (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time TEXT NOT NULL,
+    what TEXT NOT NULL,
+    budget TEXT NOT NULL,
+    cost INTEGER NOT NULL CHECK (cost > 0),
+    state TEXT NOT NULL CHECK (state IN ('reserved', 'committed'))
+);
+"""
+_current: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a fit will cost at most, known before a record is read (zone: public).
+
+    Attributes
+    ----------
+    budget : Budget
+        As asked for.
+    pure : float
+        epsilon of the pure releases together.
+    rho : float
+        Of the Gaussian releases together.
+    """
+
+    budget: Budget
+    pure: float
+    rho: float
+
+
+def charge_of(budget: Budget, law: str) -> Charge:
+    """Return the charge of a fit whose noise has one law.
+
+    Parameters
+    ----------
+    budget : Budget
+        As asked for.
+    law : str
+        ``"gaussian"`` for Gaussian noise; any other law is pure.
+    """
+    if budget.rho is not None:
+        return Charge(budget, 0.0, budget.rho)
+    epsilon = budget.epsilon or 0.0
+    if law != "gaussian":
+        return Charge(budget, epsilon, 0.0)
+    return Charge(budget, 0.0, gaussian_mu(epsilon, budget.delta or 0.0) ** 2 / 2)
+
+
+class Ledger:
+    """The account of a data set's privacy budget, in a file.
+
+    Parameters
+    ----------
+    path : str or Path
+        File, made if it does not exist. Keep it on a local disk: network file systems do not lock reliably.
+    epsilon : float, optional
+        Total; alone, the account is kept in epsilon and Gaussian fits are refused.
+    delta : float, optional
+        With it the account is kept in rho: the largest rho whose zCDP guarantee is (epsilon, delta)-DP. Pure fits are
+        charged epsilon tanh(epsilon / 2).
+    rho : float, optional
+        Total of a zCDP account, instead of epsilon.
+    dataset : str
+        Name of the data set, as histories show it.
+
+    Raises
+    ------
+    BudgetError
+        If the file was made under other terms, is no ledger, or cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile, dpstats as dps
+    >>> adult, schema = dps.datasets.load_adult()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = dps.Ledger(f"{folder}/adult.budget", epsilon=3, dataset="adult")
+    ...     fit = dps.dp_ols("hours_per_week ~ age", adult, epsilon=0.5, schema=schema, ledger=ledger)
+    ...     print(ledger.spent(), "|", ledger.remaining())
+    epsilon = 0.5 (pure) | epsilon = 2.5 (pure)
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        dataset: str = "",
+    ) -> None:
+        terms = budget_of(epsilon, delta, rho)
+        if not terms.is_private:
+            raise BudgetError("a ledger needs a finite budget")
+        if not isinstance(dataset, str):
+            raise OptionError(f"dataset must be a text, not {shown(dataset)}")
+        self.path = Path(path)
+        self.dataset = dataset
+        self.budget = terms
+        self.currency: Currency = "epsilon" if terms.delta is None and terms.rho is None else "rho"
+        self._total = _units(_total(terms), ROUND_FLOOR)
+        if not 0 < self._total <= LARGEST * 10**DIGITS:
+            raise BudgetError(f"a ledger's total must lie between 1e-{DIGITS} and {LARGEST}, not {terms}")
+        self._tokens: list[Token[Ledger | None]] = []
+        self._open()
+
+    # -- the account ---------------------------------------------------------------------------------------------------
+
+    def spent(self) -> Budget:
+        """Return what is spent, reservations that were never committed included, in the ledger's currency."""
+        with self._connected() as connection:
+            return self._budget(_sum(connection))
+
+    def remaining(self) -> Budget:
+        """Return what is left, in the ledger's currency."""
+        with self._connected() as connection:
+            return self._budget(self._total - _sum(connection))
+
+    def affordable(self, k: int) -> Budget:
+        """Return the budget of each of `k` further fits that are equally expensive, in the ledger's currency.
+
+        Raises
+        ------
+        OptionError
+            If `k` is not a whole number above 0.
+        """
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise OptionError(f"k must be a whole number above 0, not {shown(k)}")
+        with self._connected() as connection:
+            return self._budget((self._total - _sum(connection)) // k)
+
+    def history(self) -> pd.DataFrame:
+        """Return all spends, oldest first: public facts only.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``time`` (UTC), ``what``, ``budget`` as asked for, ``cost`` in the ledger's currency, ``state``: a reserved
+            spend was never committed, because the fit failed or was interrupted; it counts.
+        """
+        import pandas as pd
+
+        with self._connected() as connection:
+            rows = connection.execute("SELECT time, what, budget, cost, state FROM spends ORDER BY id").fetchall()
+        table = pd.DataFrame(rows, columns=["time", "what", "budget", "cost", "state"])
+        return table.assign(cost=[int(cost) / 10**DIGITS for cost in table["cost"]])
+
+    def reserve(self, charge: Charge, what: str) -> int:
+        """Write a cost to disk before anything is read, and return its number.
+
+        Parameters
+        ----------
+        charge : Charge
+            What the fit costs at most.
+        what : str
+            What it is spent on, as `history` shows it.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it does not fit; nothing is spent then.
+        BudgetError
+            If the account is in epsilon and the fit's noise is Gaussian, or the file cannot be used.
+        """
+        cost = _units(self._price(charge), ROUND_CEILING)
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            spent = _sum(connection)
+            if spent + cost > self._total:
+                connection.execute("ROLLBACK")
+                left, total = self._budget(self._total - spent), self._budget(self._total)
+                raise BudgetExceeded(
+                    f"the ledger {self.name} has {left} left of {total}; {charge.budget} would cost "
+                    f"{self._budget(cost)}. Nothing was read or spent"
+                )
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            row = connection.execute(
+                "INSERT INTO spends (time, what, budget, cost, state) VALUES (?, ?, ?, ?, 'reserved')",
+                (now, what, str(charge.budget), cost),
+            )
+            connection.execute("COMMIT")
+            return int(row.lastrowid or 0)
+
+    def commit(self, number: int) -> None:
+        """Mark a reservation as released; it is spent either way."""
+        with self._connected() as connection:
+            connection.execute("UPDATE spends SET state = 'committed' WHERE id = ?", (number,))
+
+    @property
+    def name(self) -> str:
+        """The data set's name, or the file's."""
+        return repr(self.dataset or self.path.name)
+
+    def __enter__(self) -> Ledger:
+        """Make this the ledger of all fits inside the block that name no other."""
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _current.reset(self._tokens.pop())
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self.name}: {self.spent()} of {self._budget(self._total)} spent>"
+
+    # -- the file ------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        terms = {
+            "format": FORMAT,
+            "currency": self.currency,
+            "total": str(self._total),
+            "budget": f"{self.budget.epsilon!r} {self.budget.delta!r} {self.budget.rho!r}",
+            "dataset": self.dataset,
+        }
+        with self._connected() as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_TABLES)
+            connection.execute("BEGIN IMMEDIATE")
+            found = dict(connection.execute("SELECT name, value FROM terms").fetchall())
+            if not found:
+                connection.executemany("INSERT INTO terms VALUES (?, ?)", list(terms.items()))
+            connection.execute("COMMIT")
+        if found and found != terms:
+            raise BudgetError(
+                f"the ledger {str(self.path)!r} was made under other terms: a total of {found.get('budget', '?')} "
+                f"(epsilon, delta, rho) for data set {found.get('dataset', '?')!r}; open it with those"
+            )
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that writes through to disk; a file that cannot be used stops the fit."""
+        connection = None
+        try:
+            connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
+            connection.execute("PRAGMA synchronous = FULL")
+            yield connection
+        except sqlite3.Error as error:
+            raise BudgetError(f"the ledger {str(self.path)!r} cannot be used: {error}") from None
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _price(self, charge: Charge) -> Decimal:
+        if self.currency == "epsilon":
+            if charge.rho:
+                raise BudgetError(
+                    f"the ledger {self.name} is kept in epsilon and takes pure fits only; {charge.budget} means "
+                    "Gaussian noise. Give epsilon alone, or make the ledger with a delta or rho"
+                )
+            return _typed(charge.pure)
+        pure = zcdp_of_pure(charge.pure) * (1 + 1e-12)
+        return _typed(charge.rho) if not pure else Decimal(pure) + Decimal(charge.rho)
+
+    def _budget(self, units: int) -> Budget:
+        number = float(Decimal(units).scaleb(-DIGITS))
+        return Budget(epsilon=number) if self.currency == "epsilon" else Budget(rho=number)
+
+
+def _total(terms: Budget) -> Decimal:
+    if terms.rho is not None:
+        return _typed(terms.rho)
+    epsilon = terms.epsilon or 0.0
+    return _typed(epsilon) if terms.delta is None else Decimal(rho_of_approximate(epsilon, terms.delta))
+
+
+def _typed(number: float) -> Decimal:
+    """Return the shortest decimal that reads as this float: what the user typed."""
+    return Decimal(repr(float(number)))
+
+
+def _units(number: Decimal, rounding: str) -> int:
+    return int(number.scaleb(DIGITS).to_integral_value(rounding=rounding))
+
+
+def _sum(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT COALESCE(SUM(cost), 0) FROM spends").fetchone()[0])
+
+
+def ledger_in_use(ledger: Any) -> Ledger | None:
+    """Return the ledger that a call names, or that of the surrounding ``with`` block.
+
+    Raises
+    ------
+    OptionError
+        If the argument is neither a Ledger nor None.
+    """
+    if ledger is None:
+        return _current.get()
+    if not isinstance(ledger, Ledger):
+        raise OptionError(
+            f"ledger must be a dpstats.Ledger, as in dps.Ledger('data.budget', epsilon=3), not {shown(ledger)}"
+        )
+    return ledger
+
+
+@contextmanager
+def spending(ledger: Ledger | None, charge: Charge, what: str) -> Iterator[None]:
+    """Reserve a charge, let the block read and release, and commit; an interrupted block stays spent.
+
+    Raises
+    ------
+    BudgetExceeded, BudgetError
+        As `Ledger.reserve`, before the block is entered.
+    """
+    if ledger is None:
+        yield
+        return
+    number = ledger.reserve(charge, what)
+    yield
+    ledger.commit(number)
+
+
+def require_private(ledger: Ledger | None, *, private: bool) -> None:
+    """Refuse to enter a fit without privacy into an account.
+
+    Raises
+    ------
+    OptionError
+        If the budget is infinite or the noise simulated.
+    """
+    if ledger is not None and not private:
+        raise OptionError(
+            "a fit with rng= or an infinite budget is not private, so no ledger can account for it; leave out ledger="
+        )
