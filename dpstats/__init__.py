@@ -15,6 +15,7 @@ from dpstats.errors import (
     SchemaError,
 )
 from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional, Objective, WKLObjective, WKLOutput
+from dpstats.models.bounds import private_bounds
 from dpstats.models.logit import dp_logit
 from dpstats.models.ols import dp_moments, dp_ols
 from dpstats.models.svm import dp_svm
@@ -70,4 +71,5 @@ __all__ = [
     "fit_many",
     "load_release",
     "plan",
+    "private_bounds",
 ]

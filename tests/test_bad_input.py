@@ -61,7 +61,7 @@ REFUSED = {
         ["column 'when' is a datetime", "days since a fixed day"],
     ),
     "undeclared levels": ({"formula": "y ~ C(text)"}, ["column 'text'", "levels={'text': ['...', '...']}"]),
-    "undeclared bounds": ({"formula": "y ~ free"}, ["column 'free'", "bounds={'free': (lowest, highest)}"]),
+    "undeclared bounds": ({"formula": "y ~ free"}, ["bounds of 'free'", "bounds={'free': (lowest, highest)}"]),
     "one level": ({"levels": {"g": ["a"]}}, ["C(g)", "one declared level ('a')", "declare more levels"]),
     "reversed bounds": ({"bounds": {**BOUNDS, "x": (1, 0)}}, ["bounds of 'x'", "reversed", "write (0, 1)"]),
     "infinite bounds": ({"bounds": {**BOUNDS, "x": (0, INF)}}, ["bounds of 'x'", "not finite"]),

@@ -34,8 +34,8 @@ def names(formula: str = "y ~ x", data: pd.DataFrame | None = None, **options) -
     return list(fit(formula, data, **options).params.index)
 
 
-def refusal(formula: str = "y ~ x", data: pd.DataFrame | None = None, **options) -> str:
-    with pytest.raises(dps.SchemaError) as caught:
+def refusal(formula: str = "y ~ x", data: pd.DataFrame | None = None, error=dps.SchemaError, **options) -> str:
+    with pytest.raises(error) as caught:
         fit(formula, data, **options)
     return str(caught.value)
 
@@ -348,16 +348,25 @@ def test_an_undeclared_category_prints_the_levels_line_and_none_of_its_levels(va
     assert "'a'" not in message
 
 
-@pytest.mark.parametrize("term", ["x", "np.log1p(x)", "I(x**2)", "x:y2", "bs(x, df=4)", "Q('x')", "`x`"])
-def test_an_undeclared_number_prints_the_bounds_line_to_write(term):
-    message = refusal(f"y ~ {term}", table().assign(y2=0.5), bounds={"y": (0, 1), "y2": (0, 1)})
-    assert "column 'x' has no declared bounds" in message
+@pytest.mark.parametrize("term", ["x", "I(x**2)", "x:y2", "Q('x')", "`x`"])
+def test_an_undeclared_number_in_a_short_table_prints_the_bounds_line_to_write(term):
+    message = refusal(
+        f"y ~ {term}", table().assign(y2=0.5), bounds={"y": (0, 1), "y2": (0, 1)}, epsilon=1, error=dps.InfeasibleError
+    )
+    assert "too little to find the bounds of 'x'" in message
     assert "bounds={'x': (lowest, highest)}" in message
-    assert "levels={'x': [...]}" in message
+    assert "levels={...}" in message
+
+
+@pytest.mark.parametrize("term", ["np.log1p(x)", "bs(x, df=4)", "np.exp(x) * y2"])
+def test_an_undeclared_number_inside_a_transform_prints_the_bounds_line_to_write(term):
+    message = refusal(f"y ~ {term}", table().assign(y2=0.5), bounds={"y": (0, 1), "y2": (0, 1)})
+    assert "needs a declared range of 'x'" in message
+    assert "bounds={'x': (lowest, highest)}" in message
 
 
 def test_an_undeclared_response_is_named_too():
-    assert "column 'y' has no declared bounds" in refusal(bounds={"x": (0, 1)})
+    assert "bounds={'y': (lowest, highest)}" in refusal(bounds={"x": (0, 1)}, epsilon=1, error=dps.InfeasibleError)
 
 
 def test_an_undeclared_object_column_may_be_a_number_or_a_category():

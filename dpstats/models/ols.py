@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from dpstats.errors import OptionError
 from dpstats.inference.estimates import fit_least_squares
-from dpstats.inference.robust import ScoreTarget, robust_ratios, score_target
+from dpstats.inference.robust import robust_ratios, score_target
 from dpstats.mechanisms.adassp import fit_adassp, plan_adassp
 from dpstats.mechanisms.functional import plan_objective
 from dpstats.mechanisms.options import (
@@ -26,8 +23,8 @@ from dpstats.mechanisms.options import (
     Mechanism,
     as_mechanism,
 )
-from dpstats.mechanisms.robust import ScoreStage, release_scores, require_measurable
-from dpstats.mechanisms.ssp import MomentPlan, plan_moments, release_moments
+from dpstats.mechanisms.robust import release_scores
+from dpstats.mechanisms.ssp import release_moments
 from dpstats.models.call import (
     Account,
     account_of,
@@ -36,11 +33,11 @@ from dpstats.models.call import (
     public_schema,
     refuse_if_hopeless,
 )
+from dpstats.models.moment_call import Declarations, MomentCall, prepare_moments
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.ledger import Ledger, charge_of
 from dpstats.privacy.notions import Budget, budget_of
-from dpstats.records.scores import sum_squared_scores
 from dpstats.records.source import Source, as_source
 from dpstats.release.noise import NoiseSource, noise_source
 from dpstats.results.fitted import RobustScale
@@ -50,7 +47,6 @@ from dpstats.results.release import PROJECTION, MomentRelease
 from dpstats.results.results import DPResults
 from dpstats.specification.design import Design, build_design
 from dpstats.specification.objectives import LEAST_SQUARES
-from dpstats.specification.rowmap import RowMap
 from dpstats.specification.schema import Schema
 from dpstats.specification.sensitivity import row_norms
 
@@ -89,7 +85,8 @@ def dp_ols(
     rho : float, optional
         zCDP budget, instead of `epsilon`.
     bounds : dict of str to (float, float), optional
-        Public bounds of numeric columns, keyed by raw column.
+        Public bounds of numeric columns, keyed by raw column. With ``"ssp"`` the bounds of numeric columns that nobody
+        declared are bought with 15 % of the budget, which takes many rows; see `private_bounds`.
     levels : dict of str to list, optional
         Public levels of categorical columns, the reference level first.
     schema : Schema, optional
@@ -140,9 +137,10 @@ def dp_ols(
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LEAST_SQUARES_MECHANISMS)
     if isinstance(options, SSP):
-        call = _prepare(formula, source, budget, bounds, levels, schema, options, infeasible, ledger, rng, robust)
+        declared = Declarations(schema, bounds, levels)
+        call = prepare_moments(formula, source, budget, declared, options, infeasible, ledger, rng, robust)
         with call.spending():
-            return _fit_moments(call, robust)
+            return _fit_moments(call.with_bounds(), robust)
     if robust is not None:
         raise OptionError(f"cov_type={robust.name!r} needs mechanism='ssp', not {type(options).__name__}")
     noise = noise_source(rng, private=budget.is_private)
@@ -159,7 +157,7 @@ def dp_ols(
     return DPResults(release, plan.view)
 
 
-def _fit_moments(call: _Call, robust: HC0 | None) -> DPResults:
+def _fit_moments(call: MomentCall, robust: HC0 | None) -> DPResults:
     """Release second moments, and squared scores for robust standard errors, and fit."""
     moments = release_moments(call.plan, call.source, call.noise)
     parts = {"second moments": call.plan.cost}
@@ -247,63 +245,9 @@ def dp_moments(
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, MOMENT_MECHANISMS)
-    call = _prepare(formula, source, budget, bounds, levels, schema, options, infeasible, ledger, rng, None)
+    declared = Declarations(schema, bounds, levels)
+    call = prepare_moments(formula, source, budget, declared, options, infeasible, ledger, rng, None)
     with call.spending():
+        call = call.with_bounds()
         moments = release_moments(call.plan, call.source, call.noise)
     return call.wrap(moments, {"second moments": call.plan.cost})
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call whose public arguments are checked and whose release is planned; no record was read."""
-
-    plan: MomentPlan
-    source: Source
-    n_rows: int
-    noise: NoiseSource
-    options: SSP
-    account: Account
-
-    def spending(self) -> AbstractContextManager[None]:
-        """Reserve the fit's cost, and commit it after the block."""
-        return self.account.spending(charge_of(self.plan.budget, self.plan.law), self.plan.view.design.formula)
-
-    def robust_stage(self, robust: HC0) -> ScoreStage:
-        return ScoreStage(self.plan.law, self.plan.budget, robust.share, self.n_rows)
-
-    def squared_scores(self, target: ScoreTarget) -> Callable[[int], NDArray[np.int64]]:
-        """Return the statistic of the second release."""
-        row_map, bits = RowMap(self.plan.coding), self.plan.bits
-        return lambda steps: sum_squared_scores(
-            self.source, row_map, bits, target.leverage, target.residual, target.clip, target.ranges, steps
-        )
-
-    def wrap(self, moments: Any, parts: dict[str, Budget]) -> MomentRelease:
-        privacy = PrivacyCost(self.plan.budget, parts, noise=self.noise.label, ledger=self.account.name)
-        return MomentRelease(self.plan.coding, moments, privacy, self.options.reconcile)
-
-
-def _prepare(
-    formula: str,
-    source: Source,
-    budget: Budget,
-    bounds: Any,
-    levels: Any,
-    schema: Any,
-    options: SSP,
-    infeasible: Any,
-    ledger: Any,
-    rng: Any,
-    robust: HC0 | None,
-) -> _Call:
-    noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, noise)
-    check_infeasible(infeasible)
-    facts = source.facts
-    design = build_design(formula, public_schema(schema, bounds, levels, facts), facts)
-    share = 1.0 if robust is None else 1 - robust.share
-    plan = plan_moments(design, budget, facts.n_rows, share=share, noise=options.noise)
-    if robust is not None:
-        require_measurable(ScoreStage(plan.law, budget, robust.share, facts.n_rows), plan.coding.n_columns)
-    refuse_if_hopeless(infeasible, plan, facts.n_rows, plan.reconcile if options.reconcile else None)
-    return _Call(plan, source, facts.n_rows, noise, options, account)

@@ -9,6 +9,7 @@ the privacy filter for pure and concentrated DP (Rogers et al. 2016; Whitehouse 
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,6 +76,8 @@ def charge_of(budget: Budget, law: str) -> Charge:
     law : str
         ``"gaussian"`` for Gaussian noise; any other law is pure.
     """
+    if not budget.is_private:
+        return Charge(budget, math.inf, 0.0)
     if budget.rho is not None:
         return Charge(budget, 0.0, budget.rho)
     epsilon = budget.epsilon or 0.0

@@ -19,6 +19,7 @@ from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget
 from dpstats.privacy.unit import Protection
 from dpstats.specification.atoms import build_atoms
+from dpstats.specification.bins import UNKNOWN
 from dpstats.specification.coding import Coding, code_design
 from dpstats.specification.design import build_design
 from dpstats.specification.identities import find_identities
@@ -50,6 +51,10 @@ class MomentRelease:
         Whether fits let redundant sums agree first.
     declared : str
         Where bounds and levels came from.
+    bought : tuple of str
+        Columns whose bounds were bought with a share of the budget.
+    rough_bounds : bool
+        True if there were so few rows that those bounds may clip one or two per cent of a column.
     """
 
     coding: Coding
@@ -57,6 +62,8 @@ class MomentRelease:
     privacy: PrivacyCost
     reconciled: bool = True
     declared: str = "declared"
+    bought: tuple[str, ...] = ()
+    rough_bounds: bool = False
 
     @property
     def formula(self) -> str:
@@ -76,7 +83,11 @@ class MomentRelease:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader of the summary should know beyond the estimand."""
-        return ()
+        if not self.bought:
+            return ()
+        found = ", ".join(f"{name} {_shown_bounds(self.coding.design.schema, name)}" for name in self.bought)
+        rough = " With so few rows they may clip one or two per cent of a column." if self.rough_bounds else ""
+        return (f"Bounds bought with a share of the budget: {found}.{rough}",)
 
     @property
     def estimand(self) -> str:
@@ -141,12 +152,21 @@ class MomentRelease:
             "privacy": asdict(self.privacy),
             "reconciled": self.reconciled,
             "declared": self.declared,
+            "bought": list(self.bought),
+            "rough_bounds": self.rough_bounds,
         }
         Path(path).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     def __repr__(self) -> str:
         state = "" if self.privacy.is_private else ", NOT PRIVATE"
         return f"<MomentRelease: {self.formula!r}, {len(self.moments.values)} sums, {self.privacy.budget}{state}>"
+
+
+def _shown_bounds(schema: Schema, name: str) -> str:
+    column = schema[name]
+    assert isinstance(column, Continuous)  # noqa: S101 - only the bounds of numbers are bought
+    nothing = ", of which nothing was found" if column == UNKNOWN else ""
+    return f"({column.lower:g}, {column.upper:g}){nothing}"
 
 
 def load_release(path: str | Path) -> MomentRelease:
@@ -186,7 +206,13 @@ def _read_release(content: dict[str, Any]) -> MomentRelease:
         raise ValueError(f"unknown noise {content['noise']!r}")
     moments = NoisyMoments(values, variances, content["noise"], atoms.index, atoms.count)
     return MomentRelease(
-        coding, moments, _cost_from_json(content["privacy"]), bool(content["reconciled"]), str(content["declared"])
+        coding,
+        moments,
+        _cost_from_json(content["privacy"]),
+        bool(content["reconciled"]),
+        str(content["declared"]),
+        tuple(str(name) for name in content.get("bought", [])),
+        bool(content.get("rough_bounds", False)),
     )
 
 

@@ -14,11 +14,14 @@ from formulaic.parser.algos.tokenize import tokenize
 from formulaic.parser.types import ASTNode, Operator, OrderedSet, Token
 from formulaic.utils.code import format_expr
 
-from dpstats.errors import FormulaError
+from dpstats.errors import DPStatsError, FormulaError, SchemaError
+from dpstats.specification import polynomials
 from dpstats.specification.allowlist import ARITY, CONTRASTS, SCALAR_STATEFUL, VECTOR_STATEFUL
+from dpstats.specification.bins import UNKNOWN
 from dpstats.specification.declarations import refuse_several_undeclared, require_declared
 from dpstats.specification.expressions import (
     Factor,
+    Numeric,
     Reading,
     Vector,
     read_expression,
@@ -134,6 +137,52 @@ def parse_formula(text: str, schema: Schema, facts: TableFacts) -> ParsedFormula
             raise FormulaError(f"{text!r}: the response's column {min(shared)!r} also stands on the right")
     ordered = Formula(_in_printed_order(formula.rhs, readings), _ordering="none")
     return ParsedFormula(text, ordered, response, readings, tuple(variables))
+
+
+def undeclared_numbers(text: str, schema: Schema, facts: TableFacts) -> tuple[str, ...]:
+    """Return the numeric columns of a formula that nobody declared, if that is all that is wrong with it.
+
+    Parameters
+    ----------
+    text : str
+        The formula.
+    schema : Schema
+        Declarations.
+    facts : TableFacts
+        Names and dtypes of the table.
+
+    Raises
+    ------
+    SchemaError
+        If such a column stands inside a transform, which needs a declared range.
+    """
+    if not isinstance(text, str) or len(text) > MAX_LENGTH:
+        return ()
+    try:
+        mentioned = _names_in(_without_backticks(text))
+        names = tuple(
+            name
+            for name in dict.fromkeys(facts.names)
+            if name in mentioned and name not in schema and facts.kinds[name] == "number"
+        )
+        if not names:
+            return ()
+        parsed = parse_formula(text, schema.updated(Schema(dict.fromkeys(names, UNKNOWN))), facts)
+    except (DPStatsError, RecursionError, MemoryError):
+        return ()
+    names = tuple(name for name in names if name in parsed.variables)
+    for reading in parsed.readings.values():
+        inside = [reading.symbol] if isinstance(reading, Vector) else []
+        inside += polynomials.symbols(reading.polynomial) if isinstance(reading, Numeric) else []
+        for symbol in inside:
+            touched = [name for name in names if name in symbol.variables]
+            if symbol.form != "column" and touched:
+                raise SchemaError(
+                    f"{symbol.text!r} needs a declared range of {touched[0]!r}; add bounds={{{touched[0]!r}: "
+                    "(lowest, highest)} from public knowledge. Only plain columns, their products and powers can buy "
+                    "their bounds with a share of the budget"
+                )
+    return names
 
 
 def _without_backticks(text: str) -> str:

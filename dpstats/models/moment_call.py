@@ -1,0 +1,208 @@
+"""A call that releases second moments: checked and planned, with the bounds that it has to buy first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import DesignError, SchemaError
+from dpstats.inference.robust import ScoreTarget
+from dpstats.mechanisms.bounds import SHARE, BoundsPlan, plan_bounds, release_bounds
+from dpstats.mechanisms.options import HC0, SSP
+from dpstats.mechanisms.robust import ScoreStage, require_measurable
+from dpstats.mechanisms.ssp import MomentPlan, plan_moments
+from dpstats.models.call import (
+    Account,
+    account_of,
+    check_infeasible,
+    public_schema,
+    refuse_if_hopeless,
+)
+from dpstats.privacy.cost import PrivacyCost
+from dpstats.privacy.ledger import charge_of
+from dpstats.privacy.notions import Budget
+from dpstats.records.scores import sum_squared_scores
+from dpstats.records.source import Source
+from dpstats.release.noise import NoiseSource, noise_source
+from dpstats.results.release import MomentRelease
+from dpstats.specification.bins import UNKNOWN, widened
+from dpstats.specification.design import Design, build_design
+from dpstats.specification.formula import undeclared_numbers
+from dpstats.specification.rowmap import RowMap
+from dpstats.specification.schema import Continuous, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """What a call declares of its columns, as the user wrote it (zone: public)."""
+
+    schema: Any
+    bounds: Any
+    levels: Any
+
+
+@dataclass(frozen=True, slots=True)
+class MomentCall:
+    """A call whose public arguments are checked and whose releases are planned.
+
+    Attributes
+    ----------
+    formula : str
+        As written.
+    schema : Schema
+        All declarations; (-1, 1) for a column whose bounds are still to be bought.
+    plan : MomentPlan
+        The main release.
+    buying : BoundsPlan or None
+        The release of bounds, if columns are undeclared.
+    bought : dict of str to Budget
+        What bounds have cost, by name of the part.
+    source : Source
+        The table; no record was read but for bounds.
+    n_rows : int
+        Its public length.
+    noise : NoiseSource
+        Real or simulated noise, or none.
+    options : SSP
+        As chosen.
+    robust : HC0 or None
+        Options of robust standard errors.
+    account : Account
+        The ledger, or none.
+    """
+
+    formula: str
+    schema: Schema
+    plan: MomentPlan
+    buying: BoundsPlan | None
+    bought: dict[str, Budget]
+    source: Source
+    n_rows: int
+    noise: NoiseSource
+    options: SSP
+    robust: HC0 | None
+    account: Account
+
+    def spending(self) -> AbstractContextManager[None]:
+        """Reserve the call's cost, and commit it after the block."""
+        return self.account.spending(charge_of(self.plan.budget, self.plan.law), self.formula)
+
+    def with_bounds(self) -> MomentCall:
+        """Buy the bounds of undeclared columns, if there are any, and plan the main release for them.
+
+        Notes
+        -----
+        No bounds can make the call fail: those that a formula cannot be coded with are widened, to include 0 and then
+        to be symmetric about it. All this is computed from released numbers.
+        """
+        if self.buying is None:
+            return self
+        found = release_bounds(self.buying, self.source, self.noise)
+        schema, design = _usable_bounds(self.formula, self.schema, found, self.source)
+        plan = plan_moments(
+            design, self.plan.budget, self.n_rows, share=_main_share(self.robust, bought=True), noise=self.plan.law
+        )
+        name = f"bounds of {', '.join(self.buying.names)}"
+        return replace(self, schema=schema, plan=plan, bought={name: self.buying.cost})
+
+    def robust_stage(self, robust: HC0) -> ScoreStage:
+        """Return the stage of squared scores."""
+        share = robust.share * (1 - SHARE) if self.buying else robust.share
+        return ScoreStage(self.plan.law, self.plan.budget, share, self.n_rows)
+
+    def squared_scores(self, target: ScoreTarget) -> Callable[[int], NDArray[np.int64]]:
+        """Return the statistic of that stage."""
+        row_map, bits = RowMap(self.plan.coding), self.plan.bits
+        return lambda steps: sum_squared_scores(
+            self.source, row_map, bits, target.leverage, target.residual, target.clip, target.ranges, steps
+        )
+
+    def wrap(self, moments: Any, parts: dict[str, Budget]) -> MomentRelease:
+        """Return the release with its cost."""
+        privacy = PrivacyCost(
+            self.plan.budget, {**self.bought, **parts}, noise=self.noise.label, ledger=self.account.name
+        )
+        names = () if self.buying is None else self.buying.names
+        declared = f"private: {', '.join(names)}" if names else "declared"
+        rough = self.buying is not None and self.buying.is_rough
+        return MomentRelease(
+            self.plan.coding, moments, privacy, self.options.reconcile, declared, names, rough_bounds=rough
+        )
+
+
+def prepare_moments(
+    formula: str,
+    source: Source,
+    budget: Budget,
+    declared: Declarations,
+    options: SSP,
+    infeasible: Any,
+    ledger: Any,
+    rng: Any,
+    robust: HC0 | None,
+) -> MomentCall:
+    """Check a call and plan its releases; no record is read.
+
+    Parameters
+    ----------
+    formula : str
+        As written.
+    source : Source
+        The table.
+    budget : Budget
+        Of the whole call.
+    declared : Declarations
+        Of its columns.
+    options : SSP
+        Mechanism.
+    infeasible, ledger, rng : object
+        As the user wrote them.
+    robust : HC0 or None
+        Options of robust standard errors.
+
+    Raises
+    ------
+    BudgetError, SchemaError, FormulaError, DesignError, OptionError, InfeasibleError
+        Whatever is wrong with the call.
+    """
+    noise = noise_source(rng, private=budget.is_private)
+    account = account_of(ledger, noise)
+    check_infeasible(infeasible)
+    facts = source.facts
+    schema = public_schema(declared.schema, declared.bounds, declared.levels, facts)
+    names = undeclared_numbers(formula, schema, facts)
+    schema = schema.updated(Schema(dict.fromkeys(names, UNKNOWN)))
+    design = build_design(formula, schema, facts)
+    plan = plan_moments(
+        design, budget, facts.n_rows, share=_main_share(robust, bought=bool(names)), noise=options.noise
+    )
+    buying = plan_bounds(names, budget, plan.law, SHARE, facts.n_rows) if names else None
+    call = MomentCall(formula, schema, plan, buying, {}, source, facts.n_rows, noise, options, robust, account)
+    if robust is not None:
+        require_measurable(call.robust_stage(robust), plan.coding.n_columns)
+    refuse_if_hopeless(infeasible, plan, facts.n_rows, plan.reconcile if options.reconcile else None)
+    return call
+
+
+def _main_share(robust: HC0 | None, *, bought: bool) -> float:
+    """Return the share of the main release."""
+    return (1 - SHARE if bought else 1.0) * (1.0 if robust is None else 1 - robust.share)
+
+
+def _usable_bounds(formula: str, schema: Schema, found: dict[str, Continuous], source: Source) -> tuple[Schema, Design]:
+    """Return the first of the found bounds and wider ones with which the formula can be coded."""
+    candidates = [dict(zip(found, chosen, strict=True)) for chosen in zip(*map(widened, found.values()), strict=True)]
+    *first, last = [schema.updated(Schema(dict(candidate))) for candidate in candidates]
+    for attempt in first:
+        try:
+            design = build_design(formula, attempt, source.facts)
+            plan_moments(design, Budget(epsilon=1.0), 1_000)
+        except (DesignError, SchemaError):
+            continue
+        return attempt, design
+    return last, build_design(formula, last, source.facts)
