@@ -14,7 +14,8 @@ from dpstats.errors import (
     ReleaseError,
     SchemaError,
 )
-from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional, Objective, WKLObjective, WKLOutput
+from dpstats.mechanisms.classifier_options import Objective, WKLObjective, WKLOutput
+from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional
 from dpstats.models.bounds import private_bounds
 from dpstats.models.logit import dp_logit
 from dpstats.models.ols import dp_moments, dp_ols

@@ -16,8 +16,9 @@ import statsmodels.formula.api as smf
 from scipy.special import expit
 
 import dpstats as dps
+from dpstats.mechanisms.classifier_options import Objective
 from dpstats.mechanisms.objective import plan_classifier
-from dpstats.mechanisms.options import CLASSIFIERS, Objective
+from dpstats.mechanisms.options import CLASSIFIERS
 from dpstats.mechanisms.stages import split_budget
 from dpstats.mechanisms.wkl import plan_wkl
 from dpstats.privacy.notions import Budget, zcdp_of_pure

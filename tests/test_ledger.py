@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import dpstats as dps
-from dpstats.privacy.ledger import Charge, charge_of
+from dpstats.privacy.charge import Charge, charge_of
 from dpstats.privacy.notions import Budget, rho_of_approximate, zcdp_delta, zcdp_of_pure
 
 SCHEMA = dps.Schema({"x": dps.Continuous(-1, 1), "z": dps.Continuous(-1, 1), "y": dps.Continuous(0, 1)})
@@ -156,7 +156,7 @@ def test_a_killed_process_leaves_its_reservation_spent_and_the_file_sound(tmp_pa
     dps.Ledger(path, epsilon=1.0)
     code = (
         "import os, signal, dpstats as dps\n"
-        "from dpstats.privacy.ledger import charge_of\n"
+        "from dpstats.privacy.charge import charge_of\n"
         "from dpstats.privacy.notions import Budget\n"
         f"ledger = dps.Ledger({str(path)!r}, epsilon=1.0)\n"
         "ledger.reserve(charge_of(Budget(epsilon=0.25), 'laplace'), 'killed')\n"

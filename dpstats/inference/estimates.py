@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.inference.inverse import SINGULAR, SMALLEST, invert
 from dpstats.inference.moments import NoisyMoments
 from dpstats.specification.coding import Coding
 from dpstats.specification.features import Features
 
-SINGULAR = 1e-8
-SMALLEST = 1e-30
 TRIMMED = 1e-8
 """Curvature, in units of X'X, up to which the authors of the functional mechanism leave a direction out."""
 
@@ -198,68 +197,6 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     corrected = gamma - inverse @ spread_of(moments, space, inverse) @ gamma if moments.variances.any() else gamma
     fit = _with_covariance(moments, space, gamma, corrected, inverse, gram, found.singular)
     return replace(fit, null=found.null)
-
-
-@dataclass(frozen=True, slots=True)
-class Inverse:
-    """Inverse of a symmetric matrix that may be singular (zone: released).
-
-    Attributes
-    ----------
-    inverse : ndarray
-        Shape (q, q).
-    singular : bool
-        True if some eigenvalue is 0 for all practical purposes.
-    null : ndarray or None
-        Without noise, the directions of those eigenvalues, which the inverse leaves out; shape (q, k).
-    """
-
-    inverse: NDArray[np.float64]
-    singular: bool
-    null: NDArray[np.float64] | None
-
-
-def invert(matrix: NDArray[np.float64], *, noisy: bool, floor: float = 0.0) -> Inverse:
-    """Invert a noisy matrix as it is, and one without noise on what it identifies.
-
-    Parameters
-    ----------
-    matrix : ndarray
-        Symmetric, shape (q, q).
-    noisy : bool
-        Whether it has noise.
-    floor : float
-        Eigenvalues up to it count as 0, beside those up to 1e-8 of the largest.
-    """
-    eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    least = max(SINGULAR * np.abs(eigenvalues).max(), floor)
-    small = np.abs(eigenvalues) <= least
-    if not noisy:
-        kept = vectors[:, ~small]
-        null = vectors[:, small] if small.any() else None
-        return Inverse((kept / eigenvalues[~small]) @ kept.T, bool(small.any()), null)
-    usable = np.where(small, np.copysign(max(least, SMALLEST), eigenvalues), eigenvalues)
-    return Inverse((vectors / usable) @ vectors.T, bool(small.any()), None)
-
-
-IDENTIFIED = 1e-6
-
-
-def is_identified(fit: LeastSquares, contrast: NDArray[np.float64]) -> bool:
-    """Tell whether a contrast, in the basis, has no part in what the fit does not identify.
-
-    Parameters
-    ----------
-    fit : LeastSquares
-        The fit.
-    contrast : ndarray
-        Shape (q,).
-    """
-    if not fit.singular:
-        return True
-    if fit.null is None:
-        return False
-    return bool(np.abs(fit.null.T @ contrast).max() <= IDENTIFIED * np.linalg.norm(contrast))
 
 
 def fit_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> LeastSquares:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from dpstats.inference.estimates import LeastSquares, ModelSpace, is_identified, residual_vector
+from dpstats.inference.estimates import LeastSquares, ModelSpace, residual_vector
+from dpstats.inference.inverse import is_identified
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.monte_carlo import simulate_forms
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.inference.critical_values import Law
-from dpstats.inference.estimates import LeastSquares, ModelSpace, is_identified
+from dpstats.inference.estimates import LeastSquares, ModelSpace
+from dpstats.inference.inverse import is_identified
 from dpstats.inference.moments import NoisyMoments
 
 

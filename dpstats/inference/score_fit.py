@@ -5,15 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference.estimates import (
-    SINGULAR,
-    SMALLEST,
-    LeastSquares,
-    ModelSpace,
-    invert,
-    noise_covariance,
-    residual_vector,
-)
+from dpstats.inference.estimates import LeastSquares, ModelSpace, noise_covariance, residual_vector
+from dpstats.inference.inverse import SINGULAR, SMALLEST, invert
 from dpstats.inference.moments import NoisyMoments
 
 LARGE_STEP = 1.0

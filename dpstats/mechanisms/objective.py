@@ -18,9 +18,9 @@ from dpstats.inference.estimates import LeastSquares, ModelSpace
 from dpstats.inference.robust import RATIO_LIMITS, ScoreTarget, robust_ratios
 from dpstats.inference.score_fit import fit_scores
 from dpstats.inference.score_moments import ScoreMoments
+from dpstats.mechanisms.classifier_options import Objective
 from dpstats.mechanisms.hessian import HessianPlan, plan_hessian, release_hessian
 from dpstats.mechanisms.minimum import MinimumPlan, plan_minimum, release_minimum
-from dpstats.mechanisms.options import Objective
 from dpstats.mechanisms.robust import ScoreStage, release_scores, require_measurable
 from dpstats.mechanisms.stages import Stages, split_budget
 from dpstats.privacy.notions import Budget

@@ -8,36 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar, cast
 
 from dpstats.errors import OptionError, shown
-
-
-def require_instance(argument: str, value: object, classes: tuple[type, ...]) -> None:
-    """Refuse a class of options where an object is meant.
-
-    Raises
-    ------
-    OptionError
-        If `value` is one of the classes.
-    """
-    if isinstance(value, type) and issubclass(value, classes):
-        raise OptionError(f"{argument}=dps.{value.__name__} is a class; write {argument}=dps.{value.__name__}()")
-
-
-def _require_choice(options: object, choices: Mapping[str, tuple[str, ...]]) -> None:
-    for name, allowed in choices.items():
-        value = getattr(options, name)
-        if not isinstance(value, str) or value not in allowed:
-            *others, last = map(repr, allowed)
-            raise OptionError(f"{name} must be {', '.join(others)} or {last}, not {shown(value)}")
-
-
-def _require_number(options: object, name: str, low: float, high: float) -> None:
-    value = getattr(options, name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value < high:
-        raise OptionError(
-            f"{name} must be a number from {low:g}"
-            + (f" to below {high:g}" if high < math.inf else "")
-            + f", not {shown(value)}"
-        )
+from dpstats.mechanisms.classifier_options import Objective, WKLObjective, WKLOutput
+from dpstats.mechanisms.option_checks import require_choice, require_instance, require_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +34,7 @@ class SSP:
     reconcile: bool = True
 
     def __post_init__(self) -> None:
-        _require_choice(self, {"noise": ("auto", "laplace", "gaussian")})
+        require_choice(self, {"noise": ("auto", "laplace", "gaussian")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +55,8 @@ class _NoisyObjective:
     }
 
     def __post_init__(self) -> None:
-        _require_choice(self, self._choices)
-        _require_number(self, "multiple", 0.0, math.inf)
+        require_choice(self, self._choices)
+        require_number(self, "multiple", 0.0, math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +147,7 @@ class DiffLR(_NoisyObjective):
         _NoisyObjective.__post_init__(self)
         for name, split, low, high in (("share", "paper", 0.5, 1.0), ("signal", "optimal", 0.0, math.inf)):
             if getattr(self, name) is not None:
-                _require_number(self, name, low, high)
+                require_number(self, name, low, high)
                 if self.split != split:
                     raise OptionError(f"{name} belongs to split={split!r}, not to split={self.split!r}")
 
@@ -201,120 +173,7 @@ class AdaSSP:
     scaling: Literal["box", "ball"] = "box"
 
     def __post_init__(self) -> None:
-        _require_choice(self, {"scaling": ("box", "ball")})
-
-
-def _require_split(split: object, parts: tuple[str, ...]) -> None:
-    numbers = split if isinstance(split, tuple | list) else ()
-    fine = len(numbers) == len(parts) and all(
-        not isinstance(part, bool) and isinstance(part, int | float) and 0 < part < 1 for part in numbers
-    )
-    if not fine or abs(math.fsum(numbers) - 1) > 1e-9:
-        raise OptionError(
-            f"split must be {len(parts)} shares above 0 that add up to 1, for {', '.join(parts)}; not {shown(split)}"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """Objective perturbation with block noise, and intervals about the unregularised coefficients.
-
-    A random linear term, as large in each direction as one row can move the score, is added to the loss. The minimiser
-    is published, then the Hessian at it, with noise; one Newton step takes the ridge out again.
-
-    Parameters
-    ----------
-    hessian_share : float
-        Share of the budget for the Hessian, between 0 and 1.
-    noise : {"auto", "laplace", "gaussian"}
-        Law of the Hessian's noise. Gaussian noise needs delta or rho; "auto" takes the smaller one.
-
-    Examples
-    --------
-    >>> Objective(hessian_share=0.3).noise
-    'auto'
-    """
-
-    hessian_share: float = 0.25
-    noise: Literal["auto", "laplace", "gaussian"] = "auto"
-
-    def __post_init__(self) -> None:
-        _require_choice(self, {"noise": ("auto", "laplace", "gaussian")})
-        _require_number(self, "hessian_share", 0.0, 0.9)
-        if self.hessian_share == 0:
-            raise OptionError("hessian_share must be above 0: without a Hessian there is no inference")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WKLObjective:
-    """Objective perturbation of Wang, Kifer and Lee (2019), with their confidence intervals.
-
-    Parameters
-    ----------
-    penalty : float, optional
-        c of the penalty c ||theta||^2, rows scaled to the unit ball. By default 1 / (n epsilon_1) for the logistic
-        loss, the smallest for which the noise is as small as it can be, so that the interval is about the coefficients
-        without a penalty as well; for a hinge loss the c that leaves 10 % of epsilon_1 to the determinant. With that,
-        and with a fixed c, the interval is about the penalised coefficients, which the summary says.
-    debias : bool
-        Take the penalty out by one Newton step; intervals are then about the coefficients without it.
-    split : tuple of float
-        Shares of the budget for minimiser, Hessian and gradient covariance.
-
-    Notes
-    -----
-    The shares of the paper are not known; .7, .15, .15 did best in simulations. A rho budget is spent by
-    epsilon = sqrt(2 rho), as in the paper.
-
-    Examples
-    --------
-    >>> WKLObjective(penalty=0.001).split
-    (0.7, 0.15, 0.15)
-    """
-
-    penalty: float | None = None
-    debias: bool = False
-    split: tuple[float, float, float] = (0.7, 0.15, 0.15)
-
-    def __post_init__(self) -> None:
-        _require_penalty(self.penalty, optional=True)
-        _require_split(self.split, ("minimiser", "Hessian", "gradient covariance"))
-        if not isinstance(self.debias, bool):
-            raise OptionError(f"debias must be True or False, not {shown(self.debias)}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WKLOutput:
-    """Output perturbation of Wang, Kifer and Lee (2019), with their confidence intervals.
-
-    Parameters
-    ----------
-    penalty : float
-        c of the penalty c ||theta||^2, rows scaled to the unit ball; noise is proportional to 1 / (n c), and the
-        interval is about the penalised coefficients.
-    split : tuple of float
-        Shares of the budget for minimiser, Hessian and gradient covariance.
-
-    Examples
-    --------
-    >>> WKLOutput().penalty
-    0.001
-    """
-
-    penalty: float = 0.001
-    split: tuple[float, float, float] = (0.7, 0.15, 0.15)
-
-    def __post_init__(self) -> None:
-        _require_penalty(self.penalty, optional=False)
-        _require_split(self.split, ("minimiser", "Hessian", "gradient covariance"))
-
-
-def _require_penalty(penalty: object, *, optional: bool) -> None:
-    if penalty is None and optional:
-        return
-    number = not isinstance(penalty, bool) and isinstance(penalty, int | float)
-    if not number or not 1e-12 <= penalty <= 1e6:  # type: ignore[operator]
-        raise OptionError(f"penalty must be a number from 1e-12 to 1e6, not {shown(penalty)}")
+        require_choice(self, {"scaling": ("box", "ball")})
 
 
 Mechanism = SSP | Functional | DiffLR | AdaSSP

@@ -8,7 +8,7 @@ from typing import Literal
 
 from dpstats.errors import BudgetError
 from dpstats.mechanisms.lattice import TINY, TOO_SMALL
-from dpstats.privacy.ledger import Charge, charge_of
+from dpstats.privacy.charge import Charge, charge_of
 from dpstats.privacy.notions import Budget, gaussian_delta, pure_of_zcdp, zcdp_of_pure
 
 OUTPUT = 0.01

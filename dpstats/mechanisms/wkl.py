@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from dpstats.errors import BudgetError, OptionError
 from dpstats.inference.estimates import ModelSpace
 from dpstats.inference.score_moments import ScoreMoments
+from dpstats.mechanisms.classifier_options import WKLObjective, WKLOutput
 from dpstats.mechanisms.lattice import TINY, TOO_SMALL
 from dpstats.mechanisms.minimum import MOST_BITS, MinimumPlan, on_lattice, plan_minimum, release_minimum
 from dpstats.mechanisms.noisy_matrix import MatrixPlan, plan_matrix, release_matrix, triangle_index
 from dpstats.mechanisms.objective import EXACT, HESSIAN, MINIMISER, ReleasedClassifier, bordered, space_of
-from dpstats.mechanisms.options import WKLObjective, WKLOutput
 from dpstats.mechanisms.stages import OUTPUT
 from dpstats.privacy.notions import Budget
 from dpstats.records.minimize import minimize, tolerance

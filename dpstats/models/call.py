@@ -8,8 +8,10 @@ from typing import Any
 
 from dpstats.errors import OptionError, SchemaError, shown
 from dpstats.forecast import PlannedMoments, Usable, require_feasible
-from dpstats.mechanisms.options import HC0, HC1, require_instance
-from dpstats.privacy.ledger import Charge, Ledger, ledger_in_use, require_private, spending
+from dpstats.mechanisms.option_checks import require_instance
+from dpstats.mechanisms.options import HC0, HC1
+from dpstats.privacy.charge import Charge
+from dpstats.privacy.ledger import Ledger, ledger_in_use, require_private, spending
 from dpstats.release.noise import NoiseSource
 from dpstats.specification.schema import Schema, TableFacts, complete_schema
 

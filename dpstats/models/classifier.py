@@ -7,12 +7,13 @@ from typing import TypeVar
 
 from dpstats.errors import OptionError
 from dpstats.forecast import PlannedClassifier, require_resolved
+from dpstats.mechanisms.classifier_options import Objective, WKLObjective
 from dpstats.mechanisms.objective import ClassifierPlan, ReleasedClassifier, plan_classifier, release_classifier
-from dpstats.mechanisms.options import HC0, HC1, Classifier, Objective, WKLObjective
+from dpstats.mechanisms.options import HC0, HC1, Classifier
 from dpstats.mechanisms.wkl import WKLPlan, plan_wkl, release_wkl
 from dpstats.models.call import Account
+from dpstats.privacy.charge import charge_of
 from dpstats.privacy.cost import PrivacyCost
-from dpstats.privacy.ledger import charge_of
 from dpstats.privacy.notions import Budget
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource

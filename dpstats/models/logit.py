@@ -13,7 +13,8 @@ from dpstats.mechanisms.options import HC0, LOGIT_MECHANISMS, Classifier, Functi
 from dpstats.models.call import account_of, check_infeasible, covariance_type, public_schema
 from dpstats.models.classifier import ClassifierCall, fit_classifier
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
-from dpstats.privacy.ledger import Ledger, charge_of
+from dpstats.privacy.charge import charge_of
+from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import budget_of
 from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source

@@ -23,8 +23,8 @@ from dpstats.models.call import (
     public_schema,
     refuse_if_hopeless,
 )
+from dpstats.privacy.charge import charge_of
 from dpstats.privacy.cost import PrivacyCost
-from dpstats.privacy.ledger import charge_of
 from dpstats.privacy.notions import Budget
 from dpstats.records.scores import sum_squared_scores
 from dpstats.records.source import Source

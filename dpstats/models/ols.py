@@ -35,8 +35,9 @@ from dpstats.models.call import (
 )
 from dpstats.models.moment_call import Declarations, MomentCall, prepare_moments
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
+from dpstats.privacy.charge import charge_of
 from dpstats.privacy.cost import PrivacyCost
-from dpstats.privacy.ledger import Ledger, charge_of
+from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.source import Source, as_source
 from dpstats.release.noise import NoiseSource, noise_source

@@ -9,19 +9,18 @@ the privacy filter for pure and concentrated DP (Rogers et al. 2016; Whitehouse 
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpstats.errors import BudgetError, BudgetExceeded, OptionError, shown
-from dpstats.privacy.notions import Budget, budget_of, gaussian_mu, rho_of_approximate, zcdp_of_pure
+from dpstats.privacy.charge import Charge
+from dpstats.privacy.notions import Budget, budget_of, rho_of_approximate, zcdp_of_pure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,45 +44,6 @@ CREATE TABLE IF NOT EXISTS spends (
 );
 """
 _current: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """What a fit will cost at most, known before a record is read (zone: public).
-
-    Attributes
-    ----------
-    budget : Budget
-        As asked for.
-    pure : float
-        epsilon of the pure releases together.
-    rho : float
-        Of the Gaussian releases together.
-    """
-
-    budget: Budget
-    pure: float
-    rho: float
-
-
-def charge_of(budget: Budget, law: str) -> Charge:
-    """Return the charge of a fit whose noise has one law.
-
-    Parameters
-    ----------
-    budget : Budget
-        As asked for.
-    law : str
-        ``"gaussian"`` for Gaussian noise; any other law is pure.
-    """
-    if not budget.is_private:
-        return Charge(budget, math.inf, 0.0)
-    if budget.rho is not None:
-        return Charge(budget, 0.0, budget.rho)
-    epsilon = budget.epsilon or 0.0
-    if law != "gaussian":
-        return Charge(budget, epsilon, 0.0)
-    return Charge(budget, 0.0, gaussian_mu(epsilon, budget.delta or 0.0) ** 2 / 2)
 
 
 class Ledger:

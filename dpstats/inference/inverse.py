@@ -1,0 +1,75 @@
+"""Inverses of noisy matrices, and what a singular one leaves unidentified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from dpstats.inference.estimates import LeastSquares
+
+SINGULAR = 1e-8
+SMALLEST = 1e-30
+IDENTIFIED = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """Inverse of a symmetric matrix that may be singular (zone: released).
+
+    Attributes
+    ----------
+    inverse : ndarray
+        Shape (q, q).
+    singular : bool
+        True if some eigenvalue is 0 for all practical purposes.
+    null : ndarray or None
+        Without noise, the directions of those eigenvalues, which the inverse leaves out; shape (q, k).
+    """
+
+    inverse: NDArray[np.float64]
+    singular: bool
+    null: NDArray[np.float64] | None
+
+
+def invert(matrix: NDArray[np.float64], *, noisy: bool, floor: float = 0.0) -> Inverse:
+    """Invert a noisy matrix as it is, and one without noise on what it identifies.
+
+    Parameters
+    ----------
+    matrix : ndarray
+        Symmetric, shape (q, q).
+    noisy : bool
+        Whether it has noise.
+    floor : float
+        Eigenvalues up to it count as 0, beside those up to 1e-8 of the largest.
+    """
+    eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    least = max(SINGULAR * np.abs(eigenvalues).max(), floor)
+    small = np.abs(eigenvalues) <= least
+    if not noisy:
+        kept = vectors[:, ~small]
+        null = vectors[:, small] if small.any() else None
+        return Inverse((kept / eigenvalues[~small]) @ kept.T, bool(small.any()), null)
+    usable = np.where(small, np.copysign(max(least, SMALLEST), eigenvalues), eigenvalues)
+    return Inverse((vectors / usable) @ vectors.T, bool(small.any()), None)
+
+
+def is_identified(fit: LeastSquares, contrast: NDArray[np.float64]) -> bool:
+    """Tell whether a contrast, in the basis, has no part in what the fit does not identify.
+
+    Parameters
+    ----------
+    fit : LeastSquares
+        The fit.
+    contrast : ndarray
+        Shape (q,).
+    """
+    if not fit.singular:
+        return True
+    if fit.null is None:
+        return False
+    return bool(np.abs(fit.null.T @ contrast).max() <= IDENTIFIED * np.linalg.norm(contrast))

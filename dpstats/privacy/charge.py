@@ -1,0 +1,47 @@
+"""What a fit will cost at most, for an account that is charged before a record is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpstats.privacy.notions import Budget, gaussian_mu
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a fit will cost at most, known before a record is read (zone: public).
+
+    Attributes
+    ----------
+    budget : Budget
+        As asked for.
+    pure : float
+        epsilon of the pure releases together.
+    rho : float
+        Of the Gaussian releases together.
+    """
+
+    budget: Budget
+    pure: float
+    rho: float
+
+
+def charge_of(budget: Budget, law: str) -> Charge:
+    """Return the charge of a fit whose noise has one law.
+
+    Parameters
+    ----------
+    budget : Budget
+        As asked for.
+    law : str
+        ``"gaussian"`` for Gaussian noise; any other law is pure.
+    """
+    if not budget.is_private:
+        return Charge(budget, math.inf, 0.0)
+    if budget.rho is not None:
+        return Charge(budget, 0.0, budget.rho)
+    epsilon = budget.epsilon or 0.0
+    if law != "gaussian":
+        return Charge(budget, epsilon, 0.0)
+    return Charge(budget, 0.0, gaussian_mu(epsilon, budget.delta or 0.0) ** 2 / 2)
