@@ -283,6 +283,16 @@ def test_no_column_makes_the_call_fail(kind):
         assert "of which nothing was found" in " ".join(str(fit.summary()).split())
 
 
+@pytest.mark.parametrize("formula", ["y ~ 0 + I(x**2) + I(x**2 - 1)", "y ~ 0 + x + I(x + .001)"])
+@pytest.mark.parametrize("size", [1.0, 1e9, 1e10])
+def test_bounds_with_which_a_formula_is_singular_do_not_make_the_call_fail(formula, size):
+    rng = np.random.default_rng(9)
+    data = {"x": size * rng.random(N), "y": rng.normal(size=N)}
+    fit = dps.dp_ols(formula, data, 10.0, bounds={"y": (-5, 5)}, infeasible="fit")
+    assert len(fit.params) == 2
+    assert np.isfinite(fit.params).all()
+
+
 def test_bounds_on_their_own(tmp_path):
     ledger = dps.Ledger(tmp_path / "a.budget", epsilon=1)
     schema = dps.private_bounds(regression(), ["x", "z"], 0.5, ledger=ledger)

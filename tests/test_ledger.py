@@ -332,6 +332,126 @@ def test_the_ledger_of_a_block_is_the_default_inside(tmp_path):
         dps.dp_ols("y ~ x", table(), 0.25, schema=SCHEMA, rng=np.random.default_rng(1))
 
 
+def test_threads_do_not_go_uncharged(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    ledger = dps.Ledger(tmp_path / "a.budget", epsilon=1)
+    with ledger, ThreadPoolExecutor(1) as pool:
+        inside = pool.submit(dps.dp_ols, "y ~ x", table(), 0.25, schema=SCHEMA)
+        with pytest.raises(dps.OptionError, match="pass ledger= here"):
+            inside.result()
+        named = pool.submit(dps.dp_ols, "y ~ x", table(), 0.25, schema=SCHEMA, ledger=ledger)
+        assert named.result().privacy.ledger
+    assert ledger.spent() == Budget(epsilon=0.25)
+
+
+def test_blocks_of_two_threads_may_overlap(tmp_path):
+    import threading
+
+    ledger = dps.Ledger(tmp_path / "a.budget", epsilon=1)
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+    problems = []
+
+    def first():
+        with ledger:
+            first_in.set()
+            second_in.wait(10)
+        first_out.set()
+
+    def second():
+        try:
+            first_in.wait(10)
+            with ledger:
+                second_in.set()
+                first_out.wait(10)
+                dps.dp_ols("y ~ x", table(), 0.25, schema=SCHEMA)
+        except Exception as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=work) for work in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert ledger.spent() == Budget(epsilon=0.25)
+    dps.dp_ols("y ~ x", table(), 0.25, schema=SCHEMA)
+    assert ledger.spent() == Budget(epsilon=0.25), "no block is left open"
+
+
+def test_the_caller_s_decimal_context_does_not_change_a_price(tmp_path):
+    from decimal import localcontext
+
+    with localcontext() as context:
+        context.prec = 1
+        ledger = dps.Ledger(tmp_path / "a.budget", epsilon=3)
+        for _ in range(2):
+            ledger.reserve(pure(1.4), "fits")
+        with pytest.raises(dps.BudgetExceeded):
+            ledger.reserve(pure(1.4), "does not")
+        assert ledger.spent() == Budget(epsilon=2.8)
+
+
+def test_files_that_are_something_else_are_left_alone(tmp_path):
+    people = tmp_path / "people.db"
+    with sqlite3.connect(people) as connection:
+        connection.execute("CREATE TABLE people (name TEXT)")
+    connection.close()
+    before = people.read_bytes()
+    with pytest.raises(dps.BudgetError, match="something else"):
+        dps.Ledger(people, epsilon=1)
+    assert people.read_bytes() == before
+    ledger = dps.Ledger(tmp_path / "a.budget", epsilon=1)
+    ledger.reserve(pure(0.5), "spent")
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("DELETE FROM terms")
+    connection.close()
+    for epsilon in (1, 300):
+        with pytest.raises(dps.BudgetError, match="other terms"):
+            dps.Ledger(ledger.path, epsilon=epsilon)
+    ledger.path.write_bytes(b"")
+    with pytest.raises(dps.BudgetError, match="something else"):
+        dps.Ledger(ledger.path, epsilon=1)
+    with pytest.raises(dps.BudgetError, match="something else"):
+        ledger.reserve(pure(0.1), "emptied")
+
+
+def test_a_ledger_is_one_file_wherever_the_process_goes(tmp_path, monkeypatch):
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    other = dps.Ledger("here.budget", epsilon=1)
+    monkeypatch.chdir(tmp_path)
+    ledger = dps.Ledger("here.budget", epsilon=1)
+    monkeypatch.chdir(tmp_path / "below")
+    ledger.reserve(pure(0.5), "above")
+    assert ledger.spent() == Budget(epsilon=0.5)
+    assert other.spent() == Budget(epsilon=0.0)
+    (tmp_path / "here.budget").unlink()
+    with pytest.raises(dps.BudgetError, match="cannot be used"):
+        ledger.reserve(pure(0.1), "gone")
+    assert not (tmp_path / "here.budget").exists()
+
+
+def test_a_commit_that_fails_loses_no_result(tmp_path):
+    ledger = dps.Ledger(tmp_path / "a.budget", epsilon=1)
+    number = ledger.reserve(pure(0.5), "\ud800 is no text")
+    ledger.path.unlink()
+    ledger.commit(number)
+
+
+@pytest.mark.parametrize("path", ["a\0b", None, "", 3])
+def test_impossible_paths_are_refused(path):
+    with pytest.raises(dps.OptionError, match="path must name a file"):
+        dps.Ledger(path, epsilon=1)
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(dps.BudgetError, match="cannot be made"):
+        dps.Ledger(tmp_path / "none" / "a.budget", epsilon=1)
+    with pytest.raises(dps.BudgetError, match="cannot be used"):
+        dps.Ledger(tmp_path, epsilon=1)
+
+
 def test_summary_history_and_repr_show_public_facts(tmp_path):
     ledger = dps.Ledger(tmp_path / "a.budget", epsilon=1, dataset="wages")
     fit = dps.dp_ols("y ~ x", table(), 0.25, schema=SCHEMA, ledger=ledger)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DesignError, SchemaError
+from dpstats.errors import DPStatsError
 from dpstats.inference.robust import ScoreTarget
 from dpstats.mechanisms.bounds import SHARE, BoundsPlan, plan_bounds, release_bounds
 from dpstats.mechanisms.options import HC0, SSP
@@ -31,10 +31,10 @@ from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource, noise_source
 from dpstats.results.release import MomentRelease
 from dpstats.specification.bins import UNKNOWN, widened
-from dpstats.specification.design import Design, build_design
+from dpstats.specification.design import build_design
 from dpstats.specification.formula import undeclared_numbers
 from dpstats.specification.rowmap import RowMap
-from dpstats.specification.schema import Continuous, Schema
+from dpstats.specification.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +98,24 @@ class MomentCall:
         Notes
         -----
         No bounds can make the call fail: those that a formula cannot be coded with are widened, to include 0 and then
-        to be symmetric about it. All this is computed from released numbers.
+        to be symmetric about it, and in the last resort (-1, 1) stays, with which the call was checked before it spent
+        anything. All this is computed from released numbers.
         """
         if self.buying is None:
             return self
-        found = release_bounds(self.buying, self.source, self.noise)
-        schema, design = _usable_bounds(self.formula, self.schema, found, self.source)
-        plan = plan_moments(
-            design, self.plan.budget, self.n_rows, share=_main_share(self.robust, bought=True), noise=self.plan.law
-        )
         name = f"bounds of {', '.join(self.buying.names)}"
-        return replace(self, schema=schema, plan=plan, bought={name: self.buying.cost})
+        call = replace(self, bought={name: self.buying.cost})
+        found = release_bounds(self.buying, self.source, self.noise)
+        for chosen in zip(*map(widened, found.values()), strict=True):
+            schema = self.schema.updated(Schema(dict(zip(found, chosen, strict=True))))
+            with suppress(DPStatsError):
+                return replace(call, schema=schema, plan=self._planned(schema))
+        return call
+
+    def _planned(self, schema: Schema) -> MomentPlan:
+        design = build_design(self.formula, schema, self.source.facts)
+        share = _main_share(self.robust, bought=True)
+        return plan_moments(design, self.plan.budget, self.n_rows, share=share, noise=self.plan.law)
 
     def robust_stage(self, robust: HC0) -> ScoreStage:
         """Return the stage of squared scores."""
@@ -192,17 +199,3 @@ def prepare_moments(
 def _main_share(robust: HC0 | None, *, bought: bool) -> float:
     """Return the share of the main release."""
     return (1 - SHARE if bought else 1.0) * (1.0 if robust is None else 1 - robust.share)
-
-
-def _usable_bounds(formula: str, schema: Schema, found: dict[str, Continuous], source: Source) -> tuple[Schema, Design]:
-    """Return the first of the found bounds and wider ones with which the formula can be coded."""
-    candidates = [dict(zip(found, chosen, strict=True)) for chosen in zip(*map(widened, found.values()), strict=True)]
-    *first, last = [schema.updated(Schema(dict(candidate))) for candidate in candidates]
-    for attempt in first:
-        try:
-            design = build_design(formula, attempt, source.facts)
-            plan_moments(design, Budget(epsilon=1.0), 1_000)
-        except (DesignError, SchemaError):
-            continue
-        return attempt, design
-    return last, build_design(formula, last, source.facts)

@@ -9,12 +9,16 @@ the privacy filter for pure and concentrated DP (Rogers et al. 2016; Whitehouse 
 
 from __future__ import annotations
 
+import math
+import os
 import sqlite3
+import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,14 +31,18 @@ if TYPE_CHECKING:
 
 FORMAT = "dpstats-ledger-1"
 DIGITS = 15
+UNIT = 10**DIGITS
 LARGEST = 9_000
 """Largest total, in units of the currency, that 64-bit integers hold."""
 WAIT_SECONDS = 60.0
 Currency = Literal["epsilon", "rho"]
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS spends (
+APPLICATION = 0x64_70_73_31
+"""Number by which SQLite files of this kind are told from others: "dps1"."""
+_TABLES = f"""
+PRAGMA application_id = {APPLICATION};
+CREATE TABLE terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE spends (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     time TEXT NOT NULL,
     what TEXT NOT NULL,
@@ -43,7 +51,9 @@ CREATE TABLE IF NOT EXISTS spends (
     state TEXT NOT NULL CHECK (state IN ('reserved', 'committed'))
 );
 """
-_current: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
+_blocks: ContextVar[tuple[Ledger, ...]] = ContextVar("ledgers", default=())
+_open_blocks = 0
+_counting = threading.Lock()
 
 
 class Ledger:
@@ -93,14 +103,15 @@ class Ledger:
             raise BudgetError("a ledger needs a finite budget")
         if not isinstance(dataset, str):
             raise OptionError(f"dataset must be a text, not {shown(dataset)}")
-        self.path = Path(path)
-        self.dataset = dataset
+        if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
+            raise OptionError(f"path must name a file, not {shown(path)}")
+        self.path = Path(path).resolve()
+        self.dataset = _printable(dataset)
         self.budget = terms
         self.currency: Currency = "epsilon" if terms.delta is None and terms.rho is None else "rho"
-        self._total = _units(_total(terms), ROUND_FLOOR)
-        if not 0 < self._total <= LARGEST * 10**DIGITS:
+        self._total = math.floor(_total(terms) * UNIT)
+        if not 0 < self._total <= LARGEST * UNIT:
             raise BudgetError(f"a ledger's total must lie between 1e-{DIGITS} and {LARGEST}, not {terms}")
-        self._tokens: list[Token[Ledger | None]] = []
         self._open()
 
     # -- the account ---------------------------------------------------------------------------------------------------
@@ -142,7 +153,7 @@ class Ledger:
         with self._connected() as connection:
             rows = connection.execute("SELECT time, what, budget, cost, state FROM spends ORDER BY id").fetchall()
         table = pd.DataFrame(rows, columns=["time", "what", "budget", "cost", "state"])
-        return table.assign(cost=[int(cost) / 10**DIGITS for cost in table["cost"]])
+        return table.assign(cost=[int(cost) / UNIT for cost in table["cost"]])
 
     def reserve(self, charge: Charge, what: str) -> int:
         """Write a cost to disk before anything is read, and return its number.
@@ -161,9 +172,10 @@ class Ledger:
         BudgetError
             If the account is in epsilon and the fit's noise is Gaussian, or the file cannot be used.
         """
-        cost = _units(self._price(charge), ROUND_CEILING)
+        cost = math.ceil(self._price(charge) * UNIT)
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            self._check(connection)
             spent = _sum(connection)
             if spent + cost > self._total:
                 connection.execute("ROLLBACK")
@@ -175,14 +187,14 @@ class Ledger:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             row = connection.execute(
                 "INSERT INTO spends (time, what, budget, cost, state) VALUES (?, ?, ?, ?, 'reserved')",
-                (now, what, str(charge.budget), cost),
+                (now, _printable(what), str(charge.budget), cost),
             )
             connection.execute("COMMIT")
             return int(row.lastrowid or 0)
 
     def commit(self, number: int) -> None:
-        """Mark a reservation as released; it is spent either way."""
-        with self._connected() as connection:
+        """Mark a reservation as released; it is spent either way, so a file that cannot be written loses no result."""
+        with suppress(BudgetError), self._connected() as connection:
             connection.execute("UPDATE spends SET state = 'committed' WHERE id = ?", (number,))
 
     @property
@@ -191,35 +203,59 @@ class Ledger:
         return repr(self.dataset or self.path.name)
 
     def __enter__(self) -> Ledger:
-        """Make this the ledger of all fits inside the block that name no other."""
-        self._tokens.append(_current.set(self))
+        """Make this the ledger of all fits inside the block, in the same thread or task, that name no other."""
+        global _open_blocks
+        _blocks.set((*_blocks.get(), self))
+        with _counting:
+            _open_blocks += 1
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _current.reset(self._tokens.pop())
+        global _open_blocks
+        _blocks.set(_blocks.get()[:-1])
+        with _counting:
+            _open_blocks -= 1
 
     def __repr__(self) -> str:
         return f"<Ledger {self.name}: {self.spent()} of {self._budget(self._total)} spent>"
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        terms = {
+    @property
+    def _terms(self) -> dict[str, str]:
+        return {
             "format": FORMAT,
             "currency": self.currency,
             "total": str(self._total),
             "budget": f"{self.budget.epsilon!r} {self.budget.delta!r} {self.budget.rho!r}",
             "dataset": self.dataset,
         }
+
+    def _open(self) -> None:
+        """Make the file, all at once, or check that it is a ledger under the same terms."""
+        try:
+            if not self.path.exists():
+                self._make()
+        except OSError as error:
+            raise BudgetError(f"the ledger {str(self.path)!r} cannot be made: {error}") from None
         with self._connected() as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(_TABLES)
-            connection.execute("BEGIN IMMEDIATE")
-            found = dict(connection.execute("SELECT name, value FROM terms").fetchall())
-            if not found:
-                connection.executemany("INSERT INTO terms VALUES (?, ?)", list(terms.items()))
-            connection.execute("COMMIT")
-        if found and found != terms:
+            self._check(connection)
+
+    def _make(self) -> None:
+        with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".ledger-") as folder:
+            draft = Path(folder) / "draft"
+            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                connection.executescript(_TABLES)
+                connection.executemany("INSERT INTO terms VALUES (?, ?)", list(self._terms.items()))
+            with suppress(FileExistsError):  # another process was faster: its file is the ledger
+                os.link(draft, self.path)
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Refuse a file that is no ledger, or one under other terms."""
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise BudgetError(f"the ledger {str(self.path)!r} cannot be used: the file is something else")
+        found = dict(connection.execute("SELECT name, value FROM terms").fetchall())
+        if found != self._terms:
             raise BudgetError(
                 f"the ledger {str(self.path)!r} was made under other terms: a total of {found.get('budget', '?')} "
                 f"(epsilon, delta, rho) for data set {found.get('dataset', '?')!r}; open it with those"
@@ -230,8 +266,9 @@ class Ledger:
         """Yield a connection that writes through to disk; a file that cannot be used stops the fit."""
         connection = None
         try:
-            connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
-            connection.execute("PRAGMA synchronous = FULL")
+            address = f"{self.path.as_uri()}?mode=rw"
+            connection = sqlite3.connect(address, timeout=WAIT_SECONDS, isolation_level=None, uri=True)
+            connection.execute("PRAGMA synchronous = EXTRA")
             yield connection
         except sqlite3.Error as error:
             raise BudgetError(f"the ledger {str(self.path)!r} cannot be used: {error}") from None
@@ -239,7 +276,7 @@ class Ledger:
             if connection is not None:
                 connection.close()
 
-    def _price(self, charge: Charge) -> Decimal:
+    def _price(self, charge: Charge) -> Fraction:
         if self.currency == "epsilon":
             if charge.rho:
                 raise BudgetError(
@@ -248,27 +285,27 @@ class Ledger:
                 )
             return _typed(charge.pure)
         pure = zcdp_of_pure(charge.pure) * (1 + 1e-12)
-        return _typed(charge.rho) if not pure else Decimal(pure) + Decimal(charge.rho)
+        return _typed(charge.rho) if not pure else Fraction(pure) + Fraction(charge.rho)
 
     def _budget(self, units: int) -> Budget:
-        number = float(Decimal(units).scaleb(-DIGITS))
+        number = float(Fraction(units, UNIT))
         return Budget(epsilon=number) if self.currency == "epsilon" else Budget(rho=number)
 
 
-def _total(terms: Budget) -> Decimal:
+def _total(terms: Budget) -> Fraction:
     if terms.rho is not None:
         return _typed(terms.rho)
     epsilon = terms.epsilon or 0.0
-    return _typed(epsilon) if terms.delta is None else Decimal(rho_of_approximate(epsilon, terms.delta))
+    return _typed(epsilon) if terms.delta is None else Fraction(rho_of_approximate(epsilon, terms.delta))
 
 
-def _typed(number: float) -> Decimal:
+def _typed(number: float) -> Fraction:
     """Return the shortest decimal that reads as this float: what the user typed."""
-    return Decimal(repr(float(number)))
+    return Fraction(repr(float(number)))
 
 
-def _units(number: Decimal, rounding: str) -> int:
-    return int(number.scaleb(DIGITS).to_integral_value(rounding=rounding))
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _sum(connection: sqlite3.Connection) -> int:
@@ -281,10 +318,15 @@ def ledger_in_use(ledger: Any) -> Ledger | None:
     Raises
     ------
     OptionError
-        If the argument is neither a Ledger nor None.
+        If the argument is neither a Ledger nor None, or only another thread is inside a block.
     """
     if ledger is None:
-        return _current.get()
+        blocks = _blocks.get()
+        if not blocks and _open_blocks:
+            raise OptionError(
+                "a ledger's block is open in another thread or task, which this one does not inherit; pass ledger= here"
+            )
+        return blocks[-1] if blocks else None
     if not isinstance(ledger, Ledger):
         raise OptionError(
             f"ledger must be a dpstats.Ledger, as in dps.Ledger('data.budget', epsilon=3), not {shown(ledger)}"
