@@ -292,6 +292,7 @@ def signal_of_slopes(design: Design, found: list[Contrast]) -> float:
 
 
 def _larger(budget: Budget, factor: float) -> str:
+    budget = budget.whole
     if budget.rho is not None:
         return f"rho = {round_up(budget.rho * factor**2):g}"
     return f"epsilon = {round_up((budget.epsilon or 0.0) * factor):g}"

@@ -25,6 +25,7 @@ def private_bounds(
     delta: float | None = None,
     *,
     rho: float | None = None,
+    contributions: int = 1,
     ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> Schema:
@@ -45,6 +46,9 @@ def private_bounds(
         Needs `epsilon`.
     rho : float, optional
         zCDP budget, instead of `epsilon`.
+    contributions : int
+        Most rows that one person has in the table; the guarantee is then per person, and each row gets less. It is
+        believed, not enforced.
     ledger : Ledger, optional
         Account that the release is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
@@ -79,7 +83,8 @@ def private_bounds(
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, noise)
+    account = account_of(ledger, contributions, noise)
+    budget = account.protection.of_row(budget)
     if isinstance(columns, str) or not all(isinstance(name, str) for name in columns) or not columns:
         raise OptionError(f"columns must be a list of column names, not {shown(columns)}")
     facts = source.facts

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from dpstats.errors import OptionError, SchemaError, shown
 from dpstats.forecast import PlannedMoments, Usable, require_feasible
 from dpstats.mechanisms.option_checks import require_instance
 from dpstats.mechanisms.options import HC0, HC1
 from dpstats.privacy.charge import Charge
+from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.ledger import Ledger, ledger_in_use, require_private, spending
+from dpstats.privacy.notions import Budget
+from dpstats.privacy.unit import Protection, protection_of
 from dpstats.release.noise import NoiseSource
 from dpstats.specification.schema import Schema, TableFacts, complete_schema
 
@@ -32,31 +36,42 @@ def public_schema(schema: Any, bounds: Any, levels: Any, facts: TableFacts) -> S
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The ledger of a call, or none (zone: public)."""
+    """Who is protected, and the ledger that a call is charged to, if any (zone: public)."""
 
     ledger: Ledger | None
-
-    @property
-    def name(self) -> str:
-        """As results show it; empty for none."""
-        return "" if self.ledger is None else self.ledger.name
+    protection: Protection
+    noise: Literal["real", "simulated", "none"]
 
     def spending(self, charge: Charge, what: str) -> AbstractContextManager[None]:
-        """Reserve a charge before the block, and commit it after; see `dpstats.privacy.ledger.spending`."""
-        return spending(self.ledger, charge, what)
+        """Reserve a row's charge for the whole unit, and commit it after the block."""
+        return spending(self.ledger, charge.of_unit(self.protection.contributions), what)
+
+    def cost(self, budget: Budget, parts: Mapping[str, Budget]) -> PrivacyCost:
+        """Return what the whole unit is charged, as results show it.
+
+        Parameters
+        ----------
+        budget : Budget
+            Of one row.
+        parts : mapping of str to Budget
+            What each release costs one row.
+        """
+        whole = {name: self.protection.of_unit(part) for name, part in parts.items()}
+        name = "" if self.ledger is None else self.ledger.name
+        return PrivacyCost(budget.whole, whole, self.protection, self.noise, name)
 
 
-def account_of(ledger: Any, noise: NoiseSource) -> Account:
+def account_of(ledger: Any, contributions: Any, noise: NoiseSource) -> Account:
     """Return the account that a call names, or that of the surrounding ``with`` block.
 
     Raises
     ------
     OptionError
-        If the argument is no ledger, or the fit is not private.
+        If an argument is out of range, or the ledger cannot account for the fit because it is not private.
     """
     found = ledger_in_use(ledger)
     require_private(found, private=noise.label == "real")
-    return Account(found)
+    return Account(found, protection_of(contributions), noise.label)
 
 
 def covariance_type(cov_type: Any) -> HC0 | None:

@@ -13,7 +13,6 @@ from dpstats.mechanisms.options import HC0, HC1, Classifier
 from dpstats.mechanisms.wkl import WKLPlan, plan_wkl, release_wkl
 from dpstats.models.call import Account
 from dpstats.privacy.charge import charge_of
-from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
@@ -101,7 +100,7 @@ def _refuse_if_hopeless(call: ClassifierCall, plan: PlannedClassifier) -> None:
 def _release(
     call: ClassifierCall, plan: ClassifierPlan | WKLPlan, released: ReleasedClassifier, method: str, target: str
 ) -> PerturbedRelease:
-    privacy = PrivacyCost(call.budget, released.costs, noise=call.noise.label, ledger=call.account.name)
+    privacy = call.account.cost(call.budget, released.costs)
     return PerturbedRelease(
         plan.predictors.view,
         plan.space,

@@ -39,6 +39,7 @@ def dp_logit(
     mechanism: str | Classifier | Functional = "auto",
     cov_type: str | HC0 = "nonrobust",
     infeasible: str = "refuse",
+    contributions: int = 1,
     ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> DPLogitResults | DPTaylorLogitResults:
@@ -75,6 +76,9 @@ def dp_logit(
         the budget; with ``"objective"`` only.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
+    contributions : int
+        Most rows that one person has in the table; the guarantee is then per person, and each row gets less. It is
+        believed, not enforced.
     ledger : Ledger, optional
         Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
@@ -113,7 +117,8 @@ def dp_logit(
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LOGIT_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, noise)
+    account = account_of(ledger, contributions, noise)
+    budget = account.protection.of_row(budget)
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary="dp_logit")
@@ -125,5 +130,5 @@ def dp_logit(
     plan = plan_objective(design, TAYLOR_LOGISTIC, options, budget, facts.n_rows)
     refuse_hopeless_objective(infeasible, plan, facts.n_rows)
     with account.spending(charge_of(budget, plan.law), formula):
-        release = released_objective(plan, source, noise, account.name)
+        release = released_objective(plan, source, noise, account)
     return DPTaylorLogitResults(release, plan.view)

@@ -18,17 +18,15 @@ from dpstats.mechanisms.robust import ScoreStage, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments
 from dpstats.models.call import (
     Account,
-    account_of,
     check_infeasible,
     public_schema,
     refuse_if_hopeless,
 )
 from dpstats.privacy.charge import charge_of
-from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget
 from dpstats.records.scores import sum_squared_scores
 from dpstats.records.source import Source
-from dpstats.release.noise import NoiseSource, noise_source
+from dpstats.release.noise import NoiseSource
 from dpstats.results.release import MomentRelease
 from dpstats.specification.bins import UNKNOWN, widened
 from dpstats.specification.design import build_design
@@ -131,9 +129,7 @@ class MomentCall:
 
     def wrap(self, moments: Any, parts: dict[str, Budget]) -> MomentRelease:
         """Return the release with its cost."""
-        privacy = PrivacyCost(
-            self.plan.budget, {**self.bought, **parts}, noise=self.noise.label, ledger=self.account.name
-        )
+        privacy = self.account.cost(self.plan.budget, {**self.bought, **parts})
         names = () if self.buying is None else self.buying.names
         declared = f"private: {', '.join(names)}" if names else "declared"
         rough = self.buying is not None and self.buying.is_rough
@@ -149,8 +145,8 @@ def prepare_moments(
     declared: Declarations,
     options: SSP,
     infeasible: Any,
-    ledger: Any,
-    rng: Any,
+    account: Account,
+    noise: NoiseSource,
     robust: HC0 | None,
 ) -> MomentCall:
     """Check a call and plan its releases; no record is read.
@@ -162,13 +158,17 @@ def prepare_moments(
     source : Source
         The table.
     budget : Budget
-        Of the whole call.
+        Of the whole call, for one row.
     declared : Declarations
         Of its columns.
     options : SSP
         Mechanism.
-    infeasible, ledger, rng : object
-        As the user wrote them.
+    infeasible : object
+        As the user wrote it.
+    account : Account
+        Who is protected, and the ledger.
+    noise : NoiseSource
+        Real or simulated noise, or none.
     robust : HC0 or None
         Options of robust standard errors.
 
@@ -177,8 +177,6 @@ def prepare_moments(
     BudgetError, SchemaError, FormulaError, DesignError, OptionError, InfeasibleError
         Whatever is wrong with the call.
     """
-    noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, noise)
     check_infeasible(infeasible)
     facts = source.facts
     schema = public_schema(declared.schema, declared.bounds, declared.levels, facts)

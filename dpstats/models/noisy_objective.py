@@ -5,8 +5,7 @@ from __future__ import annotations
 from dpstats.forecast import require_acceptance
 from dpstats.mechanisms.functional import ObjectivePlan, release_objective
 from dpstats.mechanisms.options import DiffLR
-from dpstats.models.call import refuse_if_hopeless
-from dpstats.privacy.cost import PrivacyCost
+from dpstats.models.call import Account, refuse_if_hopeless
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
 from dpstats.results.objective_release import ObjectiveRelease
@@ -32,7 +31,7 @@ def refuse_hopeless_objective(infeasible: str, plan: ObjectivePlan, n_rows: int)
         require_acceptance(plan, n_rows, HALF if infeasible == "refuse" else ONE_IN_A_HUNDRED)
 
 
-def released_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource, ledger: str) -> ObjectiveRelease:
+def released_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource, account: Account) -> ObjectiveRelease:
     """Release a planned objective.
 
     Parameters
@@ -43,11 +42,11 @@ def released_objective(plan: ObjectivePlan, source: Source, noise: NoiseSource, 
         The table; read only here.
     noise : NoiseSource
         Real or simulated noise, or none for an infinite budget.
-    ledger : str
-        Name of the ledger that is charged; empty for none.
+    account : Account
+        Who is protected, and the ledger.
     """
     moments = release_objective(plan, source, noise)
     name = "diff-lr" if isinstance(plan.options, DiffLR) else "functional"
-    privacy = PrivacyCost(plan.budget, {"noisy objective": plan.cost}, noise=noise.label, ledger=ledger)
+    privacy = account.cost(plan.budget, {"noisy objective": plan.cost})
     remarks = (REPEATED,) if plan.options.bounded == "repeat" else ()
     return ObjectiveRelease(plan.features, moments, plan.ridge, name, plan.objective.binary, privacy, remarks)

@@ -36,7 +36,6 @@ from dpstats.models.call import (
 from dpstats.models.moment_call import Declarations, MomentCall, prepare_moments
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.charge import charge_of
-from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.records.source import Source, as_source
@@ -65,6 +64,7 @@ def dp_ols(
     mechanism: str | Mechanism = "auto",
     cov_type: str | HC0 = "nonrobust",
     infeasible: str = "refuse",
+    contributions: int = 1,
     ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> DPResults | PointResults:
@@ -101,6 +101,9 @@ def dp_ols(
         with ``"ssp"`` only.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
+    contributions : int
+        Most rows that one person has in the table; the guarantee is then per person, and each row gets less. It is
+        believed, not enforced.
     ledger : Ledger, optional
         Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
@@ -137,15 +140,16 @@ def dp_ols(
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LEAST_SQUARES_MECHANISMS)
+    noise = noise_source(rng, private=budget.is_private)
+    account = account_of(ledger, contributions, noise)
+    budget = account.protection.of_row(budget)
     if isinstance(options, SSP):
         declared = Declarations(schema, bounds, levels)
-        call = prepare_moments(formula, source, budget, declared, options, infeasible, ledger, rng, robust)
+        call = prepare_moments(formula, source, budget, declared, options, infeasible, account, noise, robust)
         with call.spending():
             return _fit_moments(call.with_bounds(), robust)
     if robust is not None:
         raise OptionError(f"cov_type={robust.name!r} needs mechanism='ssp', not {type(options).__name__}")
-    noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, noise)
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts)
@@ -154,7 +158,7 @@ def dp_ols(
     plan = plan_objective(design, LEAST_SQUARES, options, budget, facts.n_rows)
     refuse_hopeless_objective(infeasible, plan, facts.n_rows)
     with account.spending(charge_of(budget, plan.law), formula):
-        release = released_objective(plan, source, noise, account.name)
+        release = released_objective(plan, source, noise, account)
     return DPResults(release, plan.view)
 
 
@@ -195,7 +199,7 @@ def _fit_adaptive(
         design,
         pd.Series(fit.params, index=design.exog_names),
         "adassp, Gaussian",
-        PrivacyCost(budget, {"X'X, X'y, smallest eigenvalue": plan.cost}, noise=noise.label, ledger=account.name),
+        account.cost(budget, {"X'X, X'y, smallest eigenvalue": plan.cost}),
         PROJECTION + shrinkage(plan.features, fit.ridge, "a ridge"),
         "AdaSSP has no standard errors or intervals: its ridge is chosen from released numbers and biases towards 0. "
         "Use mechanism='ssp' for inference.",
@@ -214,6 +218,7 @@ def dp_moments(
     schema: Schema | None = None,
     mechanism: str | SSP = "auto",
     infeasible: str = "refuse",
+    contributions: int = 1,
     ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> MomentRelease:
@@ -221,7 +226,7 @@ def dp_moments(
 
     Parameters
     ----------
-    formula, data, epsilon, delta, rho, bounds, levels, schema, mechanism, infeasible, ledger, rng
+    formula, data, epsilon, delta, rho, bounds, levels, schema, mechanism, infeasible, contributions, ledger, rng
         As for `dp_ols`. The formula's right-hand side should contain every column that later fits need.
 
     Returns
@@ -246,8 +251,11 @@ def dp_moments(
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, MOMENT_MECHANISMS)
+    noise = noise_source(rng, private=budget.is_private)
+    account = account_of(ledger, contributions, noise)
+    budget = account.protection.of_row(budget)
     declared = Declarations(schema, bounds, levels)
-    call = prepare_moments(formula, source, budget, declared, options, infeasible, ledger, rng, None)
+    call = prepare_moments(formula, source, budget, declared, options, infeasible, account, noise, None)
     with call.spending():
         call = call.with_bounds()
         moments = release_moments(call.plan, call.source, call.noise)

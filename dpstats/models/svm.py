@@ -35,6 +35,7 @@ def dp_svm(
     h: float = 0.5,
     mechanism: str | Classifier = "auto",
     infeasible: str = "refuse",
+    contributions: int = 1,
     ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> DPSVMResults:
@@ -70,6 +71,9 @@ def dp_svm(
         As for `dp_logit`.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
+    contributions : int
+        Most rows that one person has in the table; the guarantee is then per person, and each row gets less. It is
+        believed, not enforced.
     ledger : Ledger, optional
         Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
@@ -105,7 +109,8 @@ def dp_svm(
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, CLASSIFIERS)
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, noise)
+    account = account_of(ledger, contributions, noise)
+    budget = account.protection.of_row(budget)
     check_infeasible(infeasible)
     facts = source.facts
     design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary="dp_svm")

@@ -26,6 +26,10 @@ class Charge:
     pure: float
     rho: float
 
+    def of_unit(self, contributions: int) -> Charge:
+        """Return what it costs a unit of several rows, from what it costs one row."""
+        return Charge(self.budget.whole, contributions * self.pure, contributions**2 * self.rho)
+
 
 def charge_of(budget: Budget, law: str) -> Charge:
     """Return the charge of a fit whose noise has one law.

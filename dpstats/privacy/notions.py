@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal
 
@@ -30,11 +30,14 @@ class Budget:
         Of (epsilon, delta)-DP.
     rho : float or None
         Of zero-concentrated DP.
+    asked : Budget or None
+        For the budget of one row of a person with several: the person's, which every print shows.
     """
 
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
+    asked: Budget | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta", "rho"):
@@ -53,7 +56,14 @@ class Budget:
             return "rho-zCDP"
         return "pure epsilon-DP" if self.delta is None else "(epsilon, delta)-DP"
 
+    @property
+    def whole(self) -> Budget:
+        """The budget that was asked for."""
+        return self if self.asked is None else self.asked
+
     def __str__(self) -> str:
+        if self.asked is not None:
+            return str(self.asked)
         if self.rho is not None:
             return f"rho = {self.rho:g} (zCDP)"
         if self.delta is None:

@@ -1,0 +1,196 @@
+"""A person with several rows: group privacy of each notion, budgets and charges of fits, audits over whole persons."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+import dpstats as dps
+from dpstats.mechanisms.ssp import plan_moments
+from dpstats.privacy.charge import charge_of
+from dpstats.privacy.notions import Budget, gaussian_delta, gaussian_mu
+from dpstats.privacy.unit import Protection, protection_of
+from dpstats.records.moments import sum_atoms
+from dpstats.records.source import as_source
+from dpstats.specification.design import build_design
+from dpstats.specification.rowmap import RowMap
+from dpstats.specification.schema import Binary, Categorical, Continuous, Schema
+
+SCHEMA = Schema({"x": Continuous(-1, 1), "g": Categorical(["a", "b", "c"]), "y": Continuous(-1, 1)})
+BINARY = Schema({"x": Continuous(-1, 1), "z": Continuous(-1, 1), "y": Binary((0, 1))})
+BUDGETS = [Budget(epsilon=1.0), Budget(epsilon=1.0, delta=1e-6), Budget(rho=0.1)]
+
+
+def table(n=20_000):
+    rng = np.random.default_rng(0)
+    x, z = rng.uniform(-1, 1, (2, n))
+    return {"x": x, "z": z, "g": rng.choice(["a", "b", "c"], n), "y": (rng.random(n) < 0.5 + 0.3 * x).astype(float)}
+
+
+# -- arithmetic --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [*BUDGETS, Budget(epsilon=1e-9), Budget(epsilon=1e-9, delta=1e-12)], ids=str)
+@pytest.mark.parametrize("k", [1, 2, 7, 1000])
+def test_rows_and_persons_convert_into_each_other(budget, k):
+    protection = protection_of(k)
+    row = protection.of_row(budget)
+    back = protection.of_unit(row)
+    for name in ("epsilon", "delta", "rho"):
+        if getattr(budget, name) is not None:
+            assert getattr(back, name) == pytest.approx(getattr(budget, name), rel=1e-9)
+            assert getattr(back, name) <= getattr(budget, name) * (1 + 1e-12)
+    assert str(row) == str(budget), "prints show what was asked for"
+    assert protection.of_row(Budget(epsilon=math.inf)) == Budget(epsilon=math.inf)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_steps_of_one_row_add_up_as_stated(k):
+    """delta of k steps of (epsilon, delta): d_1 = delta, d_{j+1} = d_j e^epsilon + delta."""
+    epsilon, delta = 0.3, 1e-7
+    total = 0.0
+    for _ in range(k):
+        total = total * math.exp(epsilon) + delta
+    found = Protection(contributions=k).of_unit(Budget(epsilon=epsilon, delta=delta))
+    assert found.delta == pytest.approx(total)
+    assert found.epsilon == pytest.approx(k * epsilon)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_gaussian_noise_of_a_group_has_k_times_the_mu(k):
+    """Two normals k times as far apart: their exact delta at epsilon is what the person is told."""
+    asked = Budget(epsilon=1.0, delta=1e-6)
+    row = Protection(contributions=k).of_row(asked)
+    mu = k * gaussian_mu(row.epsilon, row.delta)
+    exact = ndtr(mu / 2 - 1.0 / mu) - math.e * ndtr(-mu / 2 - 1.0 / mu)
+    assert exact <= 1e-6
+    assert gaussian_delta(1.0, mu) >= exact
+    charge = charge_of(row, "gaussian").of_unit(k)
+    assert charge.rho == pytest.approx(mu**2 / 2)
+    assert charge.budget == asked
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "3", 10**6])
+def test_impossible_contributions_are_refused(wrong):
+    with pytest.raises(dps.OptionError, match="contributions must be a whole number from 1"):
+        dps.dp_ols("y ~ x", table(10), 1.0, schema=SCHEMA, contributions=wrong)
+
+
+# -- an audit over persons -------------------------------------------------------------------------------------------
+
+
+def worst_person(plan, k):
+    """Largest privacy loss (pure), or squared mu (Gaussian), between tables that differ in one person's k rows."""
+    corners = list(itertools.product((-1.0, 1.0, np.nan), "abc", (-1.0, 1.0)))
+    rng = np.random.default_rng(1)
+    worst = 0.0
+    for trial in range(300):
+        chosen = rng.integers(len(corners), size=(2, k))
+        if trial % 2 == 0:  # all rows of a person alike: the worst case
+            chosen = np.repeat(chosen[:, :1], k, axis=1)
+        sums = []
+        for side in chosen:
+            rows = [corners[i] for i in side]
+            data = {
+                "x": np.array([row[0] for row in rows]),
+                "g": np.array([row[1] for row in rows], dtype=object),
+                "y": np.array([row[2] for row in rows]),
+            }
+            sums.append(sum_atoms(as_source(data), RowMap(plan.coding), plan.atoms, plan.bits))
+        change = np.abs(sums[0] - sums[1]) / plan.noise.scales
+        worst = max(worst, float(change.sum() if plan.law == "laplace" else (change**2).sum()))
+    return worst
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("k", [2, 4])
+def test_a_person_loses_no_more_than_was_asked_for(budget, k):
+    source = as_source({name: column for name, column in table().items() if name != "z"})
+    design = build_design("y ~ x + C(g)", SCHEMA, source.facts)
+    careful, careless = (
+        plan_moments(design, protection.of_row(budget), 20_000) for protection in (protection_of(k), protection_of(1))
+    )
+    for plan, fine in ((careful, True), (careless, False)):
+        worst = worst_person(plan, k)
+        if plan.law == "laplace":
+            limit = budget.epsilon
+        elif budget.rho is not None:
+            limit = 2 * budget.rho
+        else:
+            limit = gaussian_mu(budget.epsilon, budget.delta) ** 2
+        assert (worst <= limit * (1 + 1e-9)) == fine, "the audit catches contributions that are ignored"
+    assert worst_person(careful, k) > 0.2 * limit
+
+
+# -- fits --------------------------------------------------------------------------------------------------------------
+
+CALLS = {
+    "ssp": lambda b, **k: dps.dp_ols("y ~ x", table(), **b, schema=SCHEMA, infeasible="fit", **k),
+    "HC1": lambda b, **k: dps.dp_ols("y ~ x", table(), **b, schema=SCHEMA, cov_type="HC1", infeasible="fit", **k),
+    "functional": lambda b, **k: dps.dp_ols(
+        "y ~ x", table(), **b, schema=SCHEMA, mechanism="functional", infeasible="fit", **k
+    ),
+    "adassp": lambda b, **k: dps.dp_ols(
+        "y ~ x", table(), **b, schema=SCHEMA, mechanism="adassp", infeasible="fit", **k
+    ),
+    "logit": lambda b, **k: dps.dp_logit("y ~ x + z", table(), **b, schema=BINARY, infeasible="fit", **k),
+    "logit, Gaussian": lambda b, **k: dps.dp_logit(
+        "y ~ x", table(), **b, schema=BINARY, mechanism=dps.Objective(noise="gaussian"), infeasible="fit", **k
+    ),
+    "wkl": lambda b, **k: dps.dp_logit(
+        "y ~ x", table(), **b, schema=BINARY, mechanism="wkl-objective", infeasible="fit", **k
+    ),
+    "svm": lambda b, **k: dps.dp_svm("y ~ x", table(), **b, schema=BINARY, infeasible="fit", **k),
+}
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-6}, {"rho": 0.2}], ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_every_mechanism_takes_contributions(tmp_path, name, budget):
+    ledger = dps.Ledger(tmp_path / "a.budget", epsilon=30, delta=1e-5)
+    try:
+        fit = CALLS[name](budget, contributions=3, ledger=ledger)
+    except dps.BudgetExceeded:
+        raise
+    except dps.BudgetError:  # a mechanism that does not take this kind of budget
+        return
+    asked, spent = Budget(**budget), fit.privacy.spent
+    assert fit.privacy.budget == asked
+    for kind in ("epsilon", "rho"):
+        if getattr(asked, kind) is not None:
+            assert getattr(spent, kind) == pytest.approx(getattr(asked, kind), rel=1e-3)
+            assert getattr(spent, kind) <= getattr(asked, kind) * (1 + 1e-9)
+    assert (spent.delta or 0.0) <= (asked.delta or 0.0) * (1 + 1e-9)
+    text = " ".join(str(fit.summary()).split())
+    assert "one person, up to 3 rows" in text
+    assert "replace up to 3 of n rows" in text
+    parts = sum(part.rho or 0.0 for part in fit.privacy.parts.values())
+    assert parts <= ledger.spent().rho * (1 + 1e-9)
+    assert "contributions" not in ledger.history()["budget"].iloc[0]
+
+
+def test_three_rows_a_person_cost_a_third_of_the_budget():
+    rng = np.random.default_rng(2)
+    wide = dps.dp_ols("y ~ x", table(), 3.0, schema=SCHEMA, contributions=3, rng=rng)
+    same = dps.dp_ols("y ~ x", table(), 1.0, schema=SCHEMA, rng=rng)
+    assert wide.bse_privacy["x"] == pytest.approx(same.bse_privacy["x"], rel=0.1)
+    np.testing.assert_allclose(wide.release.moments.variances, same.release.moments.variances, rtol=1e-6)
+
+
+def test_a_refusal_speaks_of_the_person_s_budget():
+    with pytest.raises(dps.InfeasibleError, match=r"epsilon = 1 \(pure\).* or epsilon = "):
+        dps.dp_ols(
+            "y ~ x", {name: column[:300] for name, column in table().items()}, 1.0, schema=SCHEMA, contributions=50
+        )
+
+
+def test_a_saved_release_keeps_its_unit(tmp_path):
+    release = dps.dp_moments("y ~ x", table(), 1.0, schema=SCHEMA, contributions=2)
+    release.save(tmp_path / "a.json")
+    again = dps.load_release(tmp_path / "a.json")
+    assert again.privacy == release.privacy
+    assert again.privacy.protection.contributions == 2
