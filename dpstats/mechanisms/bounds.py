@@ -21,7 +21,7 @@ from dpstats.records.bins import count_bins
 from dpstats.records.source import Source
 from dpstats.release.noise import TRANSFER_VARIANCE, NoiseSource, gaussian_scale, laplace_scale
 from dpstats.release.release import NoisePlan, release_integers
-from dpstats.specification.bins import CELLS, FIRST, UNKNOWN, Grid, bounds_of, second_grid, threshold
+from dpstats.specification.bins import FIRST, UNKNOWN, Grid, bounds_of, second_grid, threshold
 from dpstats.specification.schema import Continuous
 from dpstats.specification.sensitivity import NoiseKind
 
@@ -69,6 +69,11 @@ class BoundsPlan:
         return self.thresholds[0] > SAFE_GATE * self.n_rows
 
 
+def bounds_part(names: Sequence[str]) -> str:
+    """Return how a cost names the release of bounds."""
+    return f"bounds of {', '.join(names)}"
+
+
 def plan_bounds(names: Sequence[str], budget: Budget, law: NoiseKind, share: float, n_rows: int) -> BoundsPlan:
     """Plan the release of bounds.
 
@@ -104,7 +109,7 @@ def plan_bounds(names: Sequence[str], budget: Budget, law: NoiseKind, share: flo
     reach = 2.0 * size if law == "laplace" else math.sqrt(2.0 * size)
     target = np.array([reach * FINE / strength])
     scale = float((laplace_scale(target) if law == "laplace" else gaussian_scale(target))[0])
-    levels = [threshold(size, bins, scale / FINE, law) if budget.is_private else 0.0 for bins in (FIRST.n_bins, CELLS)]
+    levels = [threshold(size, level, scale / FINE, law) if budget.is_private else 0.0 for level in (0, 1)]
     level = levels[0]
     if level > LARGEST_GATE * n_rows:
         enough = math.floor(size * LARGEST_GATE * n_rows / level) if law == "laplace" else 0

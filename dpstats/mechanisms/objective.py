@@ -124,7 +124,13 @@ def bordered(index: NDArray[np.int32], n_atoms: int) -> NDArray[np.int32]:
 
 
 def plan_classifier(
-    design: Design, loss: Loss, options: Objective, budget: Budget, n_rows: int, scores_share: float | None
+    design: Design,
+    loss: Loss,
+    options: Objective,
+    budget: Budget,
+    n_rows: int,
+    scores_share: float | None,
+    bounds_share: float = 0.0,
 ) -> ClassifierPlan:
     """Plan the releases of a classifier.
 
@@ -141,7 +147,9 @@ def plan_classifier(
     n_rows : int
         Public length of the table.
     scores_share : float or None
-        Share of the budget for squared scores; None for none.
+        Share for squared scores, of what is left after bounds; None for none.
+    bounds_share : float
+        Share for the bounds of undeclared columns.
 
     Raises
     ------
@@ -152,8 +160,11 @@ def plan_classifier(
     """
     coding = code_design(design, "laplace")
     predictors = build_predictors(full_view(coding), coding)
-    rest = 1 - (scores_share or 0.0)
-    stages = split_budget(budget, rest * (1 - options.hessian_share), rest * options.hessian_share, scores_share or 0.0)
+    scores_part = (1 - bounds_share) * (scores_share or 0.0)
+    rest = 1 - bounds_share - scores_part
+    stages = split_budget(
+        budget, rest * (1 - options.hessian_share), rest * options.hessian_share, scores_part, bounds_share
+    )
     laws = [law for law in stages.allowed if options.noise in ("auto", law)]
     if not laws:
         raise BudgetError(f"gaussian noise needs a delta or rho, not {budget}")

@@ -26,7 +26,7 @@ class Stages:
         Of the whole fit.
     epsilon : float
         All shares are of this pure epsilon; under rho, the one whose parts together cost rho.
-    minimiser, hessian, scores : float
+    minimiser, hessian, scores, bounds : float
         Shares, which add up to 1; the minimiser's includes `OUTPUT`.
     """
 
@@ -35,6 +35,7 @@ class Stages:
     minimiser: float
     hessian: float
     scores: float
+    bounds: float = 0.0
 
     @property
     def epsilon_exact(self) -> float:
@@ -88,7 +89,7 @@ class Stages:
         if self.budget.rho is not None or law == "laplace":
             return charge_of(self.budget, "laplace")
         later, _ = self.later(law, self.hessian)
-        pure = self.minimiser * self.epsilon
+        pure = (self.minimiser + self.bounds) * self.epsilon
         return Charge(self.budget, pure, charge_of(later, law).rho)
 
     def charge(self, parts: dict[str, Budget]) -> dict[str, Budget]:
@@ -112,14 +113,14 @@ class Stages:
         return charged
 
 
-def split_budget(budget: Budget, minimiser: float, hessian: float, scores: float) -> Stages:
+def split_budget(budget: Budget, minimiser: float, hessian: float, scores: float, bounds: float = 0.0) -> Stages:
     """Share a budget.
 
     Parameters
     ----------
     budget : Budget
         Of the whole fit.
-    minimiser, hessian, scores : float
+    minimiser, hessian, scores, bounds : float
         Shares, which add up to 1.
 
     Raises
@@ -134,13 +135,13 @@ def split_budget(budget: Budget, minimiser: float, hessian: float, scores: float
     gets as much rho as a Laplace one would.
     """
     if not budget.is_private:
-        return Stages(budget, 1.0, minimiser, hessian, scores)
+        return Stages(budget, 1.0, minimiser, hessian, scores, bounds)
     if budget.rho is not None:
         if budget.rho < TINY:
             raise BudgetError(TOO_SMALL)
-        shares = [minimiser - OUTPUT, OUTPUT, hessian, *([scores] if scores else [])]
-        return Stages(budget, pure_of_zcdp(budget.rho, shares), minimiser, hessian, scores)
+        shares = [share for share in (minimiser - OUTPUT, OUTPUT, hessian, scores, bounds) if share]
+        return Stages(budget, pure_of_zcdp(budget.rho, shares), minimiser, hessian, scores, bounds)
     epsilon = budget.epsilon or 0.0
     if epsilon < TINY:
         raise BudgetError(TOO_SMALL)
-    return Stages(budget, epsilon, minimiser, hessian, scores)
+    return Stages(budget, epsilon, minimiser, hessian, scores, bounds)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.errors import OptionError, SchemaError, shown
-from dpstats.mechanisms.bounds import plan_bounds, release_bounds
+from dpstats.mechanisms.bounds import bounds_part, plan_bounds, release_bounds
 from dpstats.models.call import account_of
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.ledger import Ledger
@@ -93,5 +93,5 @@ def private_bounds(
             raise SchemaError(f"{name!r} is not a numeric column of data; bounds can be bought for numbers only")
     law = "gaussian" if budget.is_private and (budget.rho or budget.delta) else "laplace"
     plan = plan_bounds(tuple(dict.fromkeys(columns)), budget, law, 1.0, facts.n_rows)  # type: ignore[arg-type]
-    with account.spending(charge_of(budget, law), f"bounds of {', '.join(plan.names)}"):
+    with account.spending(charge_of(budget, law), bounds_part(plan.names)):
         return Schema(dict(release_bounds(plan, source, noise)))

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from dpstats.errors import OptionError
+from dpstats.errors import OptionError, SchemaError
 from dpstats.forecast import PlannedClassifier, require_resolved
+from dpstats.mechanisms.bounds import SHARE, BoundsPlan, bounds_part, plan_bounds, release_bounds
 from dpstats.mechanisms.classifier_options import Objective, WKLObjective
 from dpstats.mechanisms.objective import ClassifierPlan, ReleasedClassifier, plan_classifier, release_classifier
 from dpstats.mechanisms.options import HC0, HC1, Classifier
+from dpstats.mechanisms.stages import Stages
 from dpstats.mechanisms.wkl import WKLPlan, plan_wkl, release_wkl
+from dpstats.models.bought import Planned, plan_for_bounds, with_unknown
 from dpstats.models.call import Account
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.notions import Budget
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
+from dpstats.results.bought import bought_remarks, declared_as
 from dpstats.results.classifier import DPClassifierResults
 from dpstats.results.fitted import RobustScale
 from dpstats.results.perturbed_release import PerturbedRelease
-from dpstats.specification.design import Design
+from dpstats.specification.design import Design, build_design
+from dpstats.specification.formula import parse_formula, undeclared_numbers
 from dpstats.specification.losses import Loss
+from dpstats.specification.schema import Schema, TableFacts
 
 SCORES = 0.15
 """Share of the budget for squared scores where the loss is no likelihood."""
@@ -33,8 +39,14 @@ Results = TypeVar("Results", bound=DPClassifierResults)
 
 @dataclass(frozen=True, slots=True)
 class ClassifierCall:
-    """A call whose public arguments are checked (zone: public but for the source, of which no record was read)."""
+    """A call whose public arguments are checked (zone: public but for the source, of which no record was read).
 
+    ``schema`` has (-1, 1) for the columns in ``buying``, whose bounds are still to be bought.
+    """
+
+    formula: str
+    schema: Schema
+    buying: tuple[str, ...]
     design: Design
     loss: Loss
     options: Classifier
@@ -44,6 +56,52 @@ class ClassifierCall:
     noise: NoiseSource
     infeasible: str
     account: Account
+
+    def redesigned(self, schema: Schema) -> Design:
+        """Return the design under other declarations."""
+        model = "dp_logit" if self.loss.is_logistic else "dp_svm"
+        return build_design(self.formula, schema, self.source.facts, binary=model)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDesign:
+    """A design with what it was built from (zone: public)."""
+
+    schema: Schema
+    buying: tuple[str, ...]
+    design: Design
+
+
+def check_design(formula: str, schema: Schema, facts: TableFacts, model: str, *, buys: bool) -> CheckedDesign:
+    """Build a classifier's design, with the columns whose bounds are to be bought.
+
+    Parameters
+    ----------
+    formula : str
+        As written.
+    schema : Schema
+        Declarations.
+    facts : TableFacts
+        Of the table.
+    model : str
+        Name of the function.
+    buys : bool
+        Whether the mechanism can buy bounds.
+
+    Raises
+    ------
+    FormulaError, SchemaError, DesignError
+        Whatever is wrong with formula or declarations; an outcome needs its two levels declared.
+    """
+    names = undeclared_numbers(formula, schema, facts) if buys else ()
+    complete = with_unknown(schema, names)
+    if names:
+        response = parse_formula(formula, complete, facts).response
+        if response in names:
+            raise SchemaError(
+                f"{model} needs the two levels of its outcome: add levels={{{response!r}: [failure, success]}}"
+            )
+    return CheckedDesign(complete, names, build_design(formula, complete, facts, binary=model))
 
 
 def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
@@ -63,17 +121,7 @@ def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
     """
     n_rows = call.source.facts.n_rows
     if isinstance(call.options, Objective):
-        share = call.robust.share if call.robust else None if call.loss.is_logistic else SCORES
-        plan = plan_classifier(call.design, call.loss, call.options, call.budget, n_rows, share)
-        _refuse_if_hopeless(call, plan)
-        q = plan.predictors.n_columns
-        correction = n_rows / max(n_rows - q, 1) if isinstance(call.robust, HC1) else 1.0
-        with call.account.spending(plan.stages.reservation(plan.hessian.law), call.design.formula):
-            released = release_classifier(plan, call.source, call.noise, correction)
-        method = f"objective, block + {plan.hessian.law.capitalize()}"
-        name = call.robust.name if call.robust else "HC0"
-        scale = None if released.ratios is None else RobustScale(name, released.ratios)
-        return results(_release(call, plan, released, method, _target(call.loss)), plan.predictors.view, scale)
+        return _fit_objective(call, call.options, results)
     if call.robust is not None:
         raise OptionError(
             f"cov_type={call.robust.name!r} needs mechanism='objective'; the methods of Wang, Kifer and Lee always "
@@ -90,6 +138,49 @@ def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
         wkl.predictors.view,
         RobustScale("gradient", None),
     )
+
+
+def _fit_objective(call: ClassifierCall, options: Objective, results: type[Results]) -> Results:
+    n_rows = call.source.facts.n_rows
+    plan = _plan_objective(call, options, call.design)
+    law, stages = plan.hessian.law, plan.stages
+    buying = _plan_bounds(call, stages)
+    _refuse_if_hopeless(call, plan)
+    with call.account.spending(stages.reservation(law), call.formula):
+        costs, schema = {}, call.schema
+        if buying is not None:
+            fixed = replace(options, noise=law)
+            found = release_bounds(buying, call.source, call.noise)
+            final = plan_for_bounds(
+                Planned(schema, plan), found, lambda new: _plan_objective(call, fixed, call.redesigned(new))
+            )
+            schema, plan = final.schema, final.plan
+            costs = {bounds_part(buying.names): stages.pure(buying.cost.epsilon or 0.0)}
+        q = plan.predictors.n_columns
+        correction = n_rows / max(n_rows - q, 1) if isinstance(call.robust, HC1) else 1.0
+        released = release_classifier(plan, call.source, call.noise, correction)
+    released = replace(released, costs=costs | released.costs)
+    name = call.robust.name if call.robust else "HC0"
+    scale = None if released.ratios is None else RobustScale(name, released.ratios)
+    release = replace(
+        _release(call, plan, released, f"objective, block + {law.capitalize()}", _target(call.loss)),
+        declared=declared_as(call.buying),
+        remarks=bought_remarks(schema, call.buying, rough=buying is not None and buying.is_rough),
+    )
+    return results(release, plan.predictors.view, scale)
+
+
+def _plan_objective(call: ClassifierCall, options: Objective, design: Design) -> ClassifierPlan:
+    scores = call.robust.share if call.robust else None if call.loss.is_logistic else SCORES
+    bounds = SHARE if call.buying else 0.0
+    return plan_classifier(design, call.loss, options, call.budget, call.source.facts.n_rows, scores, bounds)
+
+
+def _plan_bounds(call: ClassifierCall, stages: Stages) -> BoundsPlan | None:
+    if not call.buying:
+        return None
+    pure = Budget(epsilon=stages.epsilon, asked=call.budget.whole) if call.budget.is_private else call.budget
+    return plan_bounds(call.buying, pure, "laplace", SHARE, call.source.facts.n_rows)
 
 
 def _refuse_if_hopeless(call: ClassifierCall, plan: PlannedClassifier) -> None:

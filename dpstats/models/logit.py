@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from dpstats.errors import OptionError
+from dpstats.mechanisms.classifier_options import Objective
 from dpstats.mechanisms.functional import plan_objective
 from dpstats.mechanisms.options import HC0, LOGIT_MECHANISMS, Classifier, Functional, as_mechanism
 from dpstats.models.call import account_of, check_infeasible, covariance_type, public_schema
-from dpstats.models.classifier import ClassifierCall, fit_classifier
+from dpstats.models.classifier import ClassifierCall, check_design, fit_classifier
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.ledger import Ledger
@@ -20,7 +21,6 @@ from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source
 from dpstats.results.classifier import DPLogitResults
 from dpstats.results.logit import DPTaylorLogitResults
-from dpstats.specification.design import build_design
 from dpstats.specification.losses import LOGISTIC
 from dpstats.specification.objectives import TAYLOR_LOGISTIC
 from dpstats.specification.schema import Schema
@@ -60,7 +60,8 @@ def dp_logit(
     rho : float, optional
         zCDP budget, instead of `epsilon`.
     bounds : dict of str to (float, float), optional
-        Public bounds of numeric columns, keyed by raw column.
+        Public bounds of numeric columns, keyed by raw column. With ``"objective"`` the bounds of numeric columns that
+        nobody declared are bought with 15 % of the budget, which takes many rows; see `private_bounds`.
     levels : dict of str to list, optional
         Public levels of categorical columns; for the outcome [failure, success].
     schema : Schema, optional
@@ -121,13 +122,15 @@ def dp_logit(
     budget = account.protection.of_row(budget)
     check_infeasible(infeasible)
     facts = source.facts
-    design = build_design(formula, public_schema(schema, bounds, levels, facts), facts, binary="dp_logit")
+    declared = public_schema(schema, bounds, levels, facts)
+    checked = check_design(formula, declared, facts, "dp_logit", buys=isinstance(options, Objective))
     if not isinstance(options, Functional):
-        call = ClassifierCall(design, LOGISTIC, options, robust, budget, source, noise, infeasible, account)
+        model = formula, checked.schema, checked.buying, checked.design
+        call = ClassifierCall(*model, LOGISTIC, options, robust, budget, source, noise, infeasible, account)
         return fit_classifier(call, DPLogitResults)
     if robust is not None:
         raise OptionError(f"cov_type={robust.name!r} needs mechanism='objective', not Functional")
-    plan = plan_objective(design, TAYLOR_LOGISTIC, options, budget, facts.n_rows)
+    plan = plan_objective(checked.design, TAYLOR_LOGISTIC, options, budget, facts.n_rows)
     refuse_hopeless_objective(infeasible, plan, facts.n_rows)
     with account.spending(charge_of(budget, plan.law), formula):
         release = released_objective(plan, source, noise, account)

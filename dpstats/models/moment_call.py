@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError
 from dpstats.inference.robust import ScoreTarget
-from dpstats.mechanisms.bounds import SHARE, BoundsPlan, plan_bounds, release_bounds
+from dpstats.mechanisms.bounds import SHARE, BoundsPlan, bounds_part, plan_bounds, release_bounds
 from dpstats.mechanisms.options import HC0, SSP
 from dpstats.mechanisms.robust import ScoreStage, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments
+from dpstats.models.bought import Planned, plan_for_bounds, with_unknown
 from dpstats.models.call import (
     Account,
     check_infeasible,
@@ -27,8 +27,8 @@ from dpstats.privacy.notions import Budget
 from dpstats.records.scores import sum_squared_scores
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
+from dpstats.results.bought import declared_as
 from dpstats.results.release import MomentRelease
-from dpstats.specification.bins import UNKNOWN, widened
 from dpstats.specification.design import build_design
 from dpstats.specification.formula import undeclared_numbers
 from dpstats.specification.rowmap import RowMap
@@ -91,24 +91,13 @@ class MomentCall:
         return self.account.spending(charge_of(self.plan.budget, self.plan.law), self.formula)
 
     def with_bounds(self) -> MomentCall:
-        """Buy the bounds of undeclared columns, if there are any, and plan the main release for them.
-
-        Notes
-        -----
-        No bounds can make the call fail: those that a formula cannot be coded with are widened, to include 0 and then
-        to be symmetric about it, and in the last resort (-1, 1) stays, with which the call was checked before it spent
-        anything. All this is computed from released numbers.
-        """
+        """Buy the bounds of undeclared columns, if there are any, and plan the main release for them."""
         if self.buying is None:
             return self
-        name = f"bounds of {', '.join(self.buying.names)}"
-        call = replace(self, bought={name: self.buying.cost})
         found = release_bounds(self.buying, self.source, self.noise)
-        for chosen in zip(*map(widened, found.values()), strict=True):
-            schema = self.schema.updated(Schema(dict(zip(found, chosen, strict=True))))
-            with suppress(DPStatsError):
-                return replace(call, schema=schema, plan=self._planned(schema))
-        return call
+        final = plan_for_bounds(Planned(self.schema, self.plan), found, self._planned)
+        bought = {bounds_part(self.buying.names): self.buying.cost}
+        return replace(self, schema=final.schema, plan=final.plan, bought=bought)
 
     def _planned(self, schema: Schema) -> MomentPlan:
         design = build_design(self.formula, schema, self.source.facts)
@@ -131,10 +120,9 @@ class MomentCall:
         """Return the release with its cost."""
         privacy = self.account.cost(self.plan.budget, {**self.bought, **parts})
         names = () if self.buying is None else self.buying.names
-        declared = f"private: {', '.join(names)}" if names else "declared"
         rough = self.buying is not None and self.buying.is_rough
         return MomentRelease(
-            self.plan.coding, moments, privacy, self.options.reconcile, declared, names, rough_bounds=rough
+            self.plan.coding, moments, privacy, self.options.reconcile, declared_as(names), names, rough_bounds=rough
         )
 
 
@@ -181,7 +169,7 @@ def prepare_moments(
     facts = source.facts
     schema = public_schema(declared.schema, declared.bounds, declared.levels, facts)
     names = undeclared_numbers(formula, schema, facts)
-    schema = schema.updated(Schema(dict.fromkeys(names, UNKNOWN)))
+    schema = with_unknown(schema, names)
     design = build_design(formula, schema, facts)
     plan = plan_moments(
         design, budget, facts.n_rows, share=_main_share(robust, bought=bool(names)), noise=options.noise

@@ -18,8 +18,8 @@ from dpstats.inference.reconcile import reconcile
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget
 from dpstats.privacy.unit import Protection
+from dpstats.results.bought import bought_remarks
 from dpstats.specification.atoms import build_atoms
-from dpstats.specification.bins import UNKNOWN
 from dpstats.specification.coding import Coding, code_design
 from dpstats.specification.design import build_design
 from dpstats.specification.identities import find_identities
@@ -83,11 +83,7 @@ class MomentRelease:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader of the summary should know beyond the estimand."""
-        if not self.bought:
-            return ()
-        found = ", ".join(f"{name} {_shown_bounds(self.coding.design.schema, name)}" for name in self.bought)
-        rough = " With so few rows they may clip one or two per cent of a column." if self.rough_bounds else ""
-        return (f"Bounds bought with a share of the budget: {found}.{rough}",)
+        return bought_remarks(self.coding.design.schema, self.bought, rough=self.rough_bounds)
 
     @property
     def estimand(self) -> str:
@@ -160,13 +156,6 @@ class MomentRelease:
     def __repr__(self) -> str:
         state = "" if self.privacy.is_private else ", NOT PRIVATE"
         return f"<MomentRelease: {self.formula!r}, {len(self.moments.values)} sums, {self.privacy.budget}{state}>"
-
-
-def _shown_bounds(schema: Schema, name: str) -> str:
-    column = schema[name]
-    assert isinstance(column, Continuous)  # noqa: S101 - only the bounds of numbers are bought
-    nothing = ", of which nothing was found" if column == UNKNOWN else ""
-    return f"({column.lower:g}, {column.upper:g}){nothing}"
 
 
 def load_release(path: str | Path) -> MomentRelease:

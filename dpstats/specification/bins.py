@@ -30,8 +30,12 @@ EDGES = np.concatenate(
 )
 """First level: -2^41, -2^40, .., -2^-20, 0, 2^-20, .., 2^41."""
 CELLS = 32
-FALSE_ALARM = 0.05
-"""beta: a level takes an empty bin for a filled one with probability beta / 2 at most."""
+FALSE_ALARMS = 0.004, 0.05
+"""beta of the two levels: each takes an empty bin for a filled one with probability beta / 2 at most.
+
+A false bin of the first level can be far beyond the data and leave a fit without any signal; one of the second level
+only makes bounds somewhat wide.
+"""
 WIDEN = 1.5
 NARROWEST = 2.0**-18
 ANYTHING = Continuous(-OUTERMOST, OUTERMOST)
@@ -125,22 +129,22 @@ def round_outward(low: float, high: float) -> Continuous:
     return Continuous(float(math.floor(Fraction(low) / unit) * unit), float(math.ceil(Fraction(high) / unit) * unit))
 
 
-def threshold(n_columns: int, n_bins: int, scale: float, law: str) -> float:
+def threshold(n_columns: int, level: int, scale: float, law: str) -> float:
     """Return t, above which a noisy count is significant.
 
     Parameters
     ----------
     n_columns : int
         P.
-    n_bins : int
-        Bins of each column: of the first level, or 32.
+    level : int
+        0 for the first level, 1 for the second.
     scale : float
         Of the Laplace noise, or standard deviation of the Gaussian noise, in rows.
     law : {"laplace", "gaussian"}
         Law of the noise.
     """
-    bins = n_bins * n_columns
-    return scale * (math.log(bins / FALSE_ALARM) if law == "laplace" else -float(ndtri(FALSE_ALARM / (2 * bins))))
+    odds = FALSE_ALARMS[level] / ((FIRST.n_bins, CELLS)[level] * n_columns)
+    return scale * (-math.log(odds) if law == "laplace" else -float(ndtri(odds / 2)))
 
 
 def widened(found: Continuous) -> Sequence[Continuous]:
