@@ -203,6 +203,8 @@ def rho_of_approximate(epsilon: float, delta: float) -> float:
     True
     """
     low, high = 0.0, epsilon
+    while zcdp_delta(high, epsilon) <= delta:
+        low, high = high, 2 * high
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if zcdp_delta(middle, epsilon) <= delta else (low, middle)
