@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from scipy.stats import beta
 
 import dpstats as dps
 from dpstats.mechanisms.ssp import plan_moments
@@ -124,6 +125,72 @@ def test_a_person_loses_no_more_than_was_asked_for(budget, k):
             limit = gaussian_mu(budget.epsilon, budget.delta) ** 2
         assert (worst <= limit * (1 + 1e-9)) == fine, "the audit catches contributions that are ignored"
     assert worst_person(careful, k) > 0.2 * limit
+
+
+# -- black-box audits: whole calls with real noise on two tables that differ in one person ----------------------------
+
+ROWS, RUNS, TRAINING = 4, 700, 200
+
+
+def persons():
+    """Two tables of 40 rows which differ in the four rows of one person, as far as bounds allow."""
+    one = {"x": np.tile([-1.0, 1.0], 20), "z": np.zeros(40), "y": np.tile([0.0, 0.0, 1.0, 1.0], 10)}
+    other = {name: column.copy() for name, column in one.items()}
+    for table_, sign in ((one, 1.0), (other, -1.0)):
+        table_["x"][:ROWS] = [1.0, -1.0, 1.0, -1.0]
+        table_["y"][:ROWS] = [1.0, 0.0, 1.0, 0.0] if sign > 0 else [0.0, 1.0, 0.0, 1.0]
+    return one, other
+
+
+def proportion_bounds(hits, runs):
+    """Clopper-Pearson bounds, each wrong once in ten thousand times."""
+    return beta.ppf(1e-4, hits, runs - hits + 1) if hits else 0.0, beta.ppf(1 - 1e-4, hits + 1, runs - hits)
+
+
+def shown_loss(one, other):
+    """Lower bound of the privacy loss, from an event that was chosen on other runs than it is counted on."""
+
+    def bound(a, b, cut):
+        return math.log(max(proportion_bounds((a > cut).sum(), len(a))[0], 1e-300)) - math.log(
+            proportion_bounds((b > cut).sum(), len(b))[1]
+        )
+
+    cuts = np.quantile(one[:TRAINING], np.linspace(0.05, 0.95, 19))
+    best = max(cuts, key=lambda cut: bound(one[:TRAINING], other[:TRAINING], cut))
+    return bound(one[TRAINING:], other[TRAINING:], best)
+
+
+def log_likelihood_ratio(budget, contributions):
+    """Return how much more likely a release of sums is for the first table than for the second."""
+    exact = [dps.dp_moments("y ~ x", data, math.inf, schema=BINARY).moments.values for data in persons()]
+
+    def statistic(data):
+        moments = dps.dp_moments(
+            "y ~ x", data, **budget, schema=BINARY, contributions=contributions, infeasible="fit"
+        ).moments
+        away = [np.abs(moments.values - values) / np.sqrt(moments.variances / 2) for values in exact]
+        power = 1 if moments.law == "laplace" else 2
+        return float((away[1] ** power - away[0] ** power).sum())
+
+    return statistic
+
+
+def test_no_event_tells_a_person_s_tables_apart_by_more_than_epsilon():
+    for contributions, fine in ((ROWS, True), (1, False)):
+        answer = log_likelihood_ratio({"epsilon": 1.0}, contributions)
+        one, other = (np.array([answer(data) for _ in range(RUNS)]) for data in persons())
+        assert (shown_loss(one, other) <= 1.0) == fine, "the audit catches contributions that are ignored"
+
+
+def test_gaussian_noise_tells_a_person_s_tables_apart_by_no_more_than_mu():
+    """The log likelihood ratio is normal, and its means differ by mu standard deviations."""
+    for contributions, fine in ((ROWS, True), (1, False)):
+        answer = log_likelihood_ratio({"rho": 0.5}, contributions)
+        one, other = (np.array([answer(data) for _ in range(RUNS)]) for data in persons())
+        apart = (one.mean() - other.mean()) / math.sqrt((one.var(ddof=1) + other.var(ddof=1)) / 2)
+        error = math.sqrt((2 + apart**2 / 4) / RUNS)
+        assert (apart <= math.sqrt(2 * 0.5) + 5 * error) == fine, "the audit catches contributions that are ignored"
+        assert apart >= 0.2
 
 
 # -- fits --------------------------------------------------------------------------------------------------------------
