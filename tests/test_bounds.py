@@ -195,7 +195,7 @@ def test_a_bare_call_works_and_says_what_it_bought(budget):
     assert "bounds of x, z, y" in fit.privacy.parts
     text = " ".join(str(fit.summary()).split())
     assert "private: x, z, y" in text
-    assert "Bounds bought with a share of the budget: x (" in text
+    assert f"Bounds bought for {next(iter(fit.privacy.parts.values()))}: x (" in text
     assert_spent(fit.privacy.spent, fit.privacy.budget)
     assert np.isfinite(fit.conf_int()).all(axis=None)
 
@@ -223,7 +223,7 @@ def test_a_classifier_buys_bounds_too(model, budget):
     assert_spent(fit.privacy.spent, fit.privacy.budget)
     text = " ".join(str(fit.summary()).split())
     assert "private: x, z" in text
-    assert "Bounds bought with a share of the budget: x (" in text
+    assert f"Bounds bought for {next(iter(fit.privacy.parts.values()))}: x (" in text
     declared = model("y ~ x + z", classes(), levels={"y": [0, 1]}, bounds=BOUNDS, **budget, rng=rng)
     assert fit.params.to_numpy() == pytest.approx(declared.params.to_numpy(), abs=0.15)
     assert np.isfinite(fit.conf_int()).all(axis=None)

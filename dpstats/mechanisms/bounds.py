@@ -69,11 +69,6 @@ class BoundsPlan:
         return self.thresholds[0] > SAFE_GATE * self.n_rows
 
 
-def bounds_part(names: Sequence[str]) -> str:
-    """Return how a cost names the release of bounds."""
-    return f"bounds of {', '.join(names)}"
-
-
 def plan_bounds(names: Sequence[str], budget: Budget, law: NoiseKind, share: float, n_rows: int) -> BoundsPlan:
     """Plan the release of bounds.
 

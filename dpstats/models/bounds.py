@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from dpstats.errors import OptionError, SchemaError, shown
-from dpstats.mechanisms.bounds import bounds_part, plan_bounds, release_bounds
+from dpstats.mechanisms.bounds import plan_bounds, release_bounds
 from dpstats.models.call import account_of
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import budget_of
 from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source
+from dpstats.results.bought import bounds_part
 from dpstats.specification.schema import Schema
 
 

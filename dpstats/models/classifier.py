@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from dpstats.errors import OptionError, SchemaError
 from dpstats.forecast import PlannedClassifier, require_resolved
-from dpstats.mechanisms.bounds import SHARE, BoundsPlan, bounds_part, plan_bounds, release_bounds
+from dpstats.mechanisms.bounds import SHARE, BoundsPlan, plan_bounds, release_bounds
 from dpstats.mechanisms.classifier_options import Objective, WKLObjective
 from dpstats.mechanisms.objective import ClassifierPlan, ReleasedClassifier, plan_classifier, release_classifier
 from dpstats.mechanisms.options import HC0, HC1, Classifier
@@ -19,7 +19,7 @@ from dpstats.privacy.charge import charge_of
 from dpstats.privacy.notions import Budget
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
-from dpstats.results.bought import bought_remarks, declared_as
+from dpstats.results.bought import bought_remarks, bounds_part, declared_as
 from dpstats.results.classifier import DPClassifierResults
 from dpstats.results.fitted import RobustScale
 from dpstats.results.perturbed_release import PerturbedRelease
@@ -162,11 +162,10 @@ def _fit_objective(call: ClassifierCall, options: Objective, results: type[Resul
     released = replace(released, costs=costs | released.costs)
     name = call.robust.name if call.robust else "HC0"
     scale = None if released.ratios is None else RobustScale(name, released.ratios)
-    release = replace(
-        _release(call, plan, released, f"objective, block + {law.capitalize()}", _target(call.loss)),
-        declared=declared_as(call.buying),
-        remarks=bought_remarks(schema, call.buying, rough=buying is not None and buying.is_rough),
-    )
+    release = _release(call, plan, released, f"objective, block + {law.capitalize()}", _target(call.loss))
+    if buying is not None:
+        remarks = bought_remarks(schema, buying.names, release.privacy.parts, rough=buying.is_rough)
+        release = replace(release, declared=declared_as(buying.names), remarks=remarks)
     return results(release, plan.predictors.view, scale)
 
 

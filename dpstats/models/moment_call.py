@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.inference.robust import ScoreTarget
-from dpstats.mechanisms.bounds import SHARE, BoundsPlan, bounds_part, plan_bounds, release_bounds
+from dpstats.mechanisms.bounds import SHARE, BoundsPlan, plan_bounds, release_bounds
 from dpstats.mechanisms.options import HC0, SSP
 from dpstats.mechanisms.robust import ScoreStage, require_measurable
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments
@@ -27,7 +27,7 @@ from dpstats.privacy.notions import Budget
 from dpstats.records.scores import sum_squared_scores
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
-from dpstats.results.bought import declared_as
+from dpstats.results.bought import bounds_part, declared_as
 from dpstats.results.release import MomentRelease
 from dpstats.specification.design import build_design
 from dpstats.specification.formula import undeclared_numbers

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from dpstats.privacy.notions import Budget
 from dpstats.specification.bins import UNKNOWN
 from dpstats.specification.schema import Continuous, Schema
+
+
+def bounds_part(names: Sequence[str]) -> str:
+    """Return how a cost names the release of bounds."""
+    return f"bounds of {', '.join(names)}"
 
 
 def declared_as(names: Sequence[str]) -> str:
@@ -13,7 +19,9 @@ def declared_as(names: Sequence[str]) -> str:
     return f"private: {', '.join(names)}" if names else "declared"
 
 
-def bought_remarks(schema: Schema, names: Sequence[str], *, rough: bool) -> tuple[str, ...]:
+def bought_remarks(
+    schema: Schema, names: Sequence[str], parts: Mapping[str, Budget], *, rough: bool
+) -> tuple[str, ...]:
     """Return what a reader should know of bought bounds: nothing, or one remark.
 
     Parameters
@@ -22,6 +30,8 @@ def bought_remarks(schema: Schema, names: Sequence[str], *, rough: bool) -> tupl
         With the bounds.
     names : sequence of str
         Columns whose bounds were bought.
+    parts : mapping of str to Budget
+        What the fit has spent, by part.
     rough : bool
         True if there were few rows for it.
     """
@@ -29,7 +39,7 @@ def bought_remarks(schema: Schema, names: Sequence[str], *, rough: bool) -> tupl
         return ()
     found = ", ".join(f"{name} {_shown(schema, name)}" for name in names)
     few = " With so few rows they may clip one or two per cent of a column." if rough else ""
-    return (f"Bounds bought with a share of the budget: {found}.{few}",)
+    return (f"Bounds bought for {parts[bounds_part(names)]}: {found}.{few}",)
 
 
 def _shown(schema: Schema, name: str) -> str:

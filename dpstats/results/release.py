@@ -83,7 +83,7 @@ class MomentRelease:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader of the summary should know beyond the estimand."""
-        return bought_remarks(self.coding.design.schema, self.bought, rough=self.rough_bounds)
+        return bought_remarks(self.coding.design.schema, self.bought, self.privacy.parts, rough=self.rough_bounds)
 
     @property
     def estimand(self) -> str:
