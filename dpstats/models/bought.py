@@ -1,4 +1,4 @@
-"""Bounds that a call has to buy: which columns, and how a plan is made for what was found."""
+"""Plans of calls that buy bounds: one to check the call with, and one for what was found."""
 
 from __future__ import annotations
 

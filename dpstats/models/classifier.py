@@ -38,16 +38,39 @@ Results = TypeVar("Results", bound=DPClassifierResults)
 
 
 @dataclass(frozen=True, slots=True)
-class ClassifierCall:
-    """A call whose public arguments are checked (zone: public but for the source, of which no record was read).
+class CheckedDesign:
+    """A design with what it was built from (zone: public).
 
-    ``schema`` has (-1, 1) for the columns in ``buying``, whose bounds are still to be bought.
+    Attributes
+    ----------
+    formula : str
+        As written.
+    model : {"dp_logit", "dp_svm"}
+        Name of the function.
+    schema : Schema
+        All declarations; (-1, 1) for the columns in `buying`.
+    buying : tuple of str
+        Columns whose bounds are still to be bought.
+    design : Design
+        Of these declarations.
     """
 
     formula: str
+    model: str
     schema: Schema
     buying: tuple[str, ...]
     design: Design
+
+    def under(self, schema: Schema, facts: TableFacts) -> Design:
+        """Return the design under other declarations."""
+        return build_design(self.formula, schema, facts, binary=self.model)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierCall:
+    """A call whose public arguments are checked (zone: public but for the source, of which no record was read)."""
+
+    checked: CheckedDesign
     loss: Loss
     options: Classifier
     robust: HC0 | None
@@ -56,20 +79,6 @@ class ClassifierCall:
     noise: NoiseSource
     infeasible: str
     account: Account
-
-    def redesigned(self, schema: Schema) -> Design:
-        """Return the design under other declarations."""
-        model = "dp_logit" if self.loss.is_logistic else "dp_svm"
-        return build_design(self.formula, schema, self.source.facts, binary=model)
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedDesign:
-    """A design with what it was built from (zone: public)."""
-
-    schema: Schema
-    buying: tuple[str, ...]
-    design: Design
 
 
 def check_design(formula: str, schema: Schema, facts: TableFacts, model: str, *, buys: bool) -> CheckedDesign:
@@ -101,7 +110,7 @@ def check_design(formula: str, schema: Schema, facts: TableFacts, model: str, *,
             raise SchemaError(
                 f"{model} needs the two levels of its outcome: add levels={{{response!r}: [failure, success]}}"
             )
-    return CheckedDesign(complete, names, build_design(formula, complete, facts, binary=model))
+    return CheckedDesign(formula, model, complete, names, build_design(formula, complete, facts, binary=model))
 
 
 def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
@@ -119,7 +128,6 @@ def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
     BudgetError, DesignError, OptionError, InfeasibleError
         From public facts only, before a record is read.
     """
-    n_rows = call.source.facts.n_rows
     if isinstance(call.options, Objective):
         return _fit_objective(call, call.options, results)
     if call.robust is not None:
@@ -127,9 +135,9 @@ def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
             f"cov_type={call.robust.name!r} needs mechanism='objective'; the methods of Wang, Kifer and Lee always "
             "release the covariance of the gradient"
         )
-    wkl = plan_wkl(call.design, call.loss, call.options, call.budget, n_rows)
+    wkl = plan_wkl(call.checked.design, call.loss, call.options, call.budget, call.source.facts.n_rows)
     _refuse_if_hopeless(call, wkl)
-    with call.account.spending(charge_of(call.budget, "spherical"), call.design.formula):
+    with call.account.spending(charge_of(call.budget, "spherical"), call.checked.formula):
         released = release_wkl(wkl, call.source, call.noise)
     kind = "wkl-objective" if isinstance(call.options, WKLObjective) else "wkl-output"
     method = f"{kind}, {'Gaussian' if call.budget.rho is not None else 'spherical'}"
@@ -141,23 +149,23 @@ def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
 
 
 def _fit_objective(call: ClassifierCall, options: Objective, results: type[Results]) -> Results:
-    n_rows = call.source.facts.n_rows
-    plan = _plan_objective(call, options, call.design)
+    facts, checked = call.source.facts, call.checked
+    plan = _plan_objective(call, options, checked.design)
     law, stages = plan.hessian.law, plan.stages
     buying = _plan_bounds(call, stages)
     _refuse_if_hopeless(call, plan)
-    with call.account.spending(stages.reservation(law), call.formula):
-        costs, schema = {}, call.schema
+    with call.account.spending(stages.reservation(law), checked.formula):
+        costs, schema = {}, checked.schema
         if buying is not None:
             fixed = replace(options, noise=law)
             found = release_bounds(buying, call.source, call.noise)
             final = plan_for_bounds(
-                Planned(schema, plan), found, lambda new: _plan_objective(call, fixed, call.redesigned(new))
+                Planned(schema, plan), found, lambda new: _plan_objective(call, fixed, checked.under(new, facts))
             )
             schema, plan = final.schema, final.plan
             costs = {bounds_part(buying.names): stages.pure(buying.cost.epsilon or 0.0)}
         q = plan.predictors.n_columns
-        correction = n_rows / max(n_rows - q, 1) if isinstance(call.robust, HC1) else 1.0
+        correction = facts.n_rows / max(facts.n_rows - q, 1) if isinstance(call.robust, HC1) else 1.0
         released = release_classifier(plan, call.source, call.noise, correction)
     released = replace(released, costs=costs | released.costs)
     name = call.robust.name if call.robust else "HC0"
@@ -171,15 +179,15 @@ def _fit_objective(call: ClassifierCall, options: Objective, results: type[Resul
 
 def _plan_objective(call: ClassifierCall, options: Objective, design: Design) -> ClassifierPlan:
     scores = call.robust.share if call.robust else None if call.loss.is_logistic else SCORES
-    bounds = SHARE if call.buying else 0.0
+    bounds = SHARE if call.checked.buying else 0.0
     return plan_classifier(design, call.loss, options, call.budget, call.source.facts.n_rows, scores, bounds)
 
 
 def _plan_bounds(call: ClassifierCall, stages: Stages) -> BoundsPlan | None:
-    if not call.buying:
+    if not call.checked.buying:
         return None
     pure = Budget(epsilon=stages.epsilon, asked=call.budget.whole) if call.budget.is_private else call.budget
-    return plan_bounds(call.buying, pure, "laplace", SHARE, call.source.facts.n_rows)
+    return plan_bounds(call.checked.buying, pure, "laplace", SHARE, call.source.facts.n_rows)
 
 
 def _refuse_if_hopeless(call: ClassifierCall, plan: PlannedClassifier) -> None:

@@ -125,8 +125,7 @@ def dp_logit(
     declared = public_schema(schema, bounds, levels, facts)
     checked = check_design(formula, declared, facts, "dp_logit", buys=isinstance(options, Objective))
     if not isinstance(options, Functional):
-        model = formula, checked.schema, checked.buying, checked.design
-        call = ClassifierCall(*model, LOGISTIC, options, robust, budget, source, noise, infeasible, account)
+        call = ClassifierCall(checked, LOGISTIC, options, robust, budget, source, noise, infeasible, account)
         return fit_classifier(call, DPLogitResults)
     if robust is not None:
         raise OptionError(f"cov_type={robust.name!r} needs mechanism='objective', not Functional")

@@ -117,6 +117,5 @@ def dp_svm(
     declared = public_schema(schema, bounds, levels, facts)
     checked = check_design(formula, declared, facts, "dp_svm", buys=isinstance(options, Objective))
     require_two_levels(checked.design.response)
-    model = formula, checked.schema, checked.buying, checked.design
-    call = ClassifierCall(*model, hinge, options, None, budget, source, noise, infeasible, account)
+    call = ClassifierCall(checked, hinge, options, None, budget, source, noise, infeasible, account)
     return fit_classifier(call, DPSVMResults)
