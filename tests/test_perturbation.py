@@ -180,6 +180,12 @@ def test_the_worst_pair_of_tables_approaches_the_cost_and_never_exceeds_it(loss,
     assert worst_ratio(loss, 1.15 * found.gamma, found.ridge, 100) > epsilon, "a broken rate is caught"
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 5.0, 20.0])
+def test_what_the_determinant_costs(epsilon):
+    assert 0.94 <= 2 * calibrate(LOGISTIC, 2.0, epsilon).gamma / epsilon < 1.0
+    assert 2 * calibrate(HuberHinge(0.5), 2.0, epsilon).gamma / epsilon == pytest.approx(0.85)
+
+
 def test_five_per_cent_more_noise_rate_is_caught():
     found = calibrate(LOGISTIC, 2.0, 1.0)
     assert worst_ratio(LOGISTIC, 1.05 * found.gamma, found.ridge) > 1.0

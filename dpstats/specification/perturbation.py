@@ -118,7 +118,7 @@ def calibrate(loss: Loss, row_size: float, epsilon: float) -> Perturbation:
 
     Notes
     -----
-    Logistic: kappa = 2 gamma, which leaves 94 to 98 % of epsilon for the noise. Other losses: 15 % of epsilon for the
+    Logistic: kappa = 2 gamma, which leaves 94 % of epsilon or more for the noise. Other losses: 15 % of epsilon for the
     determinant.
     """
     usable = epsilon * SAFETY
