@@ -17,6 +17,7 @@ from dpstats.errors import (
 from dpstats.mechanisms.classifier_options import Objective, WKLObjective, WKLOutput
 from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional
 from dpstats.models.bounds import private_bounds
+from dpstats.models.levels import private_levels
 from dpstats.models.logit import dp_logit
 from dpstats.models.ols import dp_moments, dp_ols
 from dpstats.models.svm import dp_svm
@@ -73,4 +74,5 @@ __all__ = [
     "load_release",
     "plan",
     "private_bounds",
+    "private_levels",
 ]

@@ -117,8 +117,9 @@ def reference_moments(plan: PlannedMoments, reference: Reference, space: ModelSp
     matrix[:-1, :-1] = gram
     matrix[:-1, -1] = matrix[-1, :-1] = gram @ slopes
     matrix[-1, -1] = max(reference.sd_y**2, float(slopes @ gram @ slopes))
-    left, right = plan.atoms.left, plan.atoms.right
-    values = reference.n * np.where(left < 0, 1.0, matrix[left, right])
+    left, right, weights = plan.atoms.left, plan.atoms.right, plan.view.design.rules.weights
+    typical = 1.0 if weights is None else weights.bounds.mid / weights.bounds.upper
+    values = reference.n * np.where(left < 0, 1.0, typical * matrix[left, right])
     return NoisyMoments(values, plan.variances, plan.law, plan.atoms.index, plan.atoms.count)
 
 

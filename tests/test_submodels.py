@@ -133,7 +133,7 @@ def test_a_saved_release_holds_public_facts_and_released_numbers_only(adult, tmp
     content = json.loads(path.read_text())
     assert set(content) == {
         *("format", "formula", "schema", "noise", "values", "variances", "privacy", "reconciled", "declared"),
-        *("bought", "rough_bounds"),
+        *("bought", "rough_bounds", "rules"),
     }
     assert len(content["values"]) == len(content["variances"]) == len(release.moments.values)
     assert path.stat().st_size < 20_000

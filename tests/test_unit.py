@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from scipy.special import ndtr
 from scipy.stats import beta
 
@@ -15,6 +18,7 @@ from dpstats.mechanisms.ssp import plan_moments
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.notions import Budget, gaussian_delta, gaussian_mu
 from dpstats.privacy.unit import Protection, protection_of
+from dpstats.records.limited import LimitedSource, first_rows
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import as_source
 from dpstats.specification.design import build_design
@@ -162,13 +166,13 @@ def shown_loss(one, other):
 
 def log_likelihood_ratio(budget, contributions):
     """Return how much more likely a release of sums is for the first table than for the second."""
-    exact = [dps.dp_moments("y ~ x", data, math.inf, schema=BINARY).moments.values for data in persons()]
+    exact = [dps.dp_moments("y ~ x", data, math.inf, schema=BINARY).moments.values for data in persons()]  # noqa: PD011
 
     def statistic(data):
         moments = dps.dp_moments(
             "y ~ x", data, **budget, schema=BINARY, contributions=contributions, infeasible="fit"
         ).moments
-        away = [np.abs(moments.values - values) / np.sqrt(moments.variances / 2) for values in exact]
+        away = [np.abs(moments.values - values) / np.sqrt(moments.variances / 2) for values in exact]  # noqa: PD011
         power = 1 if moments.law == "laplace" else 2
         return float((away[1] ** power - away[0] ** power).sum())
 
@@ -261,3 +265,136 @@ def test_a_saved_release_keeps_its_unit(tmp_path):
     again = dps.load_release(tmp_path / "a.json")
     assert again.privacy == release.privacy
     assert again.privacy.protection.contributions == 2
+
+
+# -- a column that tells persons apart --------------------------------------------------------------------------------
+
+
+def visits(n=3000, seed=0):
+    """Persons with one to nine visits, in no order."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(n // 3), rng.integers(1, 10, n // 3))
+    order = rng.permutation(len(who))
+    return {"x": rng.uniform(-1, 1, len(who)), "y": rng.uniform(-1, 1, len(who)), "person": who[order]}
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 100])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_first_rows_of_each_person_are_used(k, as_text):
+    frame = pd.DataFrame(visits())
+    if as_text:
+        frame["person"] = frame["person"].map("id {}".format)
+    kept = frame.groupby("person").head(k)
+    for rows in (500, 16_384):
+        source = LimitedSource(as_source(frame, rows), "person", k)
+        read = source.map_reduce(("x",), lambda part: part.columns["x"].tolist(), lambda a, b: a + b)
+        assert read == kept["x"].tolist()
+    fit = dps.dp_ols("y ~ x", frame, math.inf, schema=SCHEMA, privacy_unit="person", contributions=k)
+    theirs = smf.ols("y ~ x", kept).fit()
+    assert fit.nobs == len(kept)
+    np.testing.assert_allclose(fit.params, theirs.params, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array([1, 1, 2, 1, 2, 3]),
+        np.array([1.0, 1.0, 2.0, 1.0, 2.0, 3.0]),
+        np.array(["a", "a", "b", "a", "b", "c"]),
+        np.array([2**60, 2**60, 2**60 + 1, 2**60, 2**60 + 1, 7]),
+        pd.array([1, 1, 2, 1, 2, 3], dtype="Int64"),
+        pd.Categorical(["a", "a", "b", "a", "b", "c"]),
+        pd.array(["a", "a", "b", "a", "b", "c"], dtype="string"),
+        np.array(["a", "a", 1, "a", True, 1.5], dtype=object),
+    ],
+    ids=lambda c: str(c.dtype),
+)
+def test_persons_are_told_apart_in_any_kind_of_column(column):
+    assert first_rows(column, 1, {}).tolist() == [True, False, True, False, False, True]
+    assert first_rows(column, 2, {}).tolist() == [True, True, True, False, True, True]
+    seen = {}
+    parts = [first_rows(column[:2], 2, seen), first_rows(column[2:], 2, seen)]
+    assert np.concatenate(parts).tolist() == [True, True, True, False, True, True]
+
+
+def test_a_row_that_names_nobody_is_not_used():
+    class Hostile:
+        def __hash__(self):
+            raise RuntimeError("ran code of a cell")
+
+        __eq__ = __hash__
+
+    cells = [None, float("nan"), pd.NA, Hostile(), [1], "a", Decimal("sNaN"), Decimal("NaN")]
+    column = np.empty(len(cells), dtype=object)
+    column[:] = cells
+    assert first_rows(column, 1, {}).tolist() == [cell == "a" if isinstance(cell, str) else False for cell in cells]
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("budget", [Budget(epsilon=1.0), Budget(rho=0.1)], ids=str)
+def test_a_person_with_any_number_of_rows_costs_no_more_than_was_asked_for(relation, budget):
+    """Neighbours differ in all rows of one person, wherever they stand and however many there are."""
+    k = 3
+    protection = protection_of(k, relation, "person")
+    base = {"x": np.tile([-1.0, 1.0], 50), "y": np.tile([1.0, 0.5], 50), "person": np.arange(100) // 2}
+    source = as_source(base)
+    plan = plan_moments(
+        build_design("y ~ x", SCHEMA, source.facts), protection.of_row(budget), 2**30, protection=protection
+    )
+    rng = np.random.default_rng(2)
+    careless = 0.0
+
+    def sums(rows, limit=True):
+        frame = pd.DataFrame(base)
+        if rows is not None:
+            at = rng.integers(0, 101)
+            frame = pd.concat([frame.iloc[:at], rows.assign(person=777), frame.iloc[at:]], ignore_index=True)
+        table = as_source(frame)
+        return sum_atoms(
+            LimitedSource(table, "person", k) if limit else table, RowMap(plan.coding), plan.atoms, plan.bits
+        )
+
+    def person():
+        size = int(rng.integers(1, 30))
+        same = rng.random() < 0.5
+        x, y = (rng.choice([-1.0, 1.0, np.nan, 0.3], 1 if same else size, p=[0.4, 0.4, 0.05, 0.15]) for _ in range(2))
+        return pd.DataFrame({"x": np.broadcast_to(x, size), "y": np.broadcast_to(y, size)})
+
+    def loss(one, other):
+        change = np.abs(one - other) / plan.noise.scales
+        return float(change.sum() if plan.law == "laplace" else (change**2).sum() / 2)
+
+    limit = budget.epsilon if plan.law == "laplace" else budget.rho
+    worst = 0.0
+    for _ in range(150):
+        rows, others = person(), None if relation == "add_or_remove_one" else person()
+        worst = max(worst, loss(sums(rows), sums(others)))
+        careless = max(careless, loss(sums(rows, limit=False), sums(others, limit=False)))
+    assert 0.3 * limit <= worst <= limit * (1 + 1e-9)
+    assert careless > limit, "the audit catches rows that are not limited"
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("nobody", "is not a column of data"),
+        (3, "privacy_unit must be the name of a column"),
+        ("", "privacy_unit must"),
+    ],
+)
+def test_a_wrong_column_of_persons_is_refused(column, message):
+    with pytest.raises(dps.DPStatsError, match=message):
+        dps.dp_ols("y ~ x", visits(), 1.0, schema=SCHEMA, privacy_unit=column)
+
+
+def test_dates_tell_no_persons_apart():
+    data = {**visits(30), "person": pd.date_range("2020-01-01", periods=len(visits(30)["x"])).to_numpy()}
+    with pytest.raises(dps.SchemaError, match="must hold numbers or texts"):
+        dps.dp_ols("y ~ x", data, 1.0, schema=SCHEMA, privacy_unit="person")
+
+
+def test_bounds_are_bought_from_the_rows_that_are_used():
+    one = {"x": np.r_[np.full(40_000, 500.0), np.random.default_rng(0).uniform(0, 1, 4000)]}
+    one["person"] = np.r_[np.zeros(40_000), np.arange(1, 4001)]
+    found = dps.private_bounds(one, ["x"], 2.0, privacy_unit="person", n_public=4000)
+    assert found["x"].upper < 5, "one person's forty thousand rows decide nothing"

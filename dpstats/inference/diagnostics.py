@@ -29,7 +29,8 @@ def kappa(moments: NoisyMoments, space: ModelSpace) -> float:
     directions = _varying(space)
     p = directions.shape[1]
     if p == 0:
-        return math.sqrt(moments.variances[moments.count]) / max(moments.n_complete, 1.0)
+        form = moments.forms(space.constant[None], space.constant)[0]
+        return math.sqrt(moments.variance_of(form)) / max(float(form @ moments.values), 1.0)
     if space.has_constant:
         constant = space.q.T @ space.constant
         total = constant @ gram @ constant

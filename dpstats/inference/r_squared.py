@@ -28,7 +28,8 @@ def r_squared(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> RS
 
     Notes
     -----
-    TSS = y'y - ((sum y)^2 - v) / n_c, v the noise variance of the sum; R-squared = 1 - (n_c - q) sigma^2 / TSS.
+    TSS = y'y - ((sum y)^2 - v) / W, v the noise variance of the sum, W the sum of weights, which is the number n_c of
+    complete rows without weights; R-squared = 1 - (n_c - q) sigma^2 / TSS.
     """
     n = max(moments.n_complete, 1.0)
     response = empty_residual(space)
@@ -38,8 +39,9 @@ def r_squared(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> RS
         mean_form = moments.forms(space.constant[None], response)[0]
         mean = float(mean_form @ moments.values)
         mean_variance = moments.variance_of(mean_form)
-        total -= (mean**2 - mean_variance) / n
-        variance += (2 * mean / n) ** 2 * mean_variance
+        weight = max(float(moments.forms(space.constant[None], space.constant)[0] @ moments.values), 1.0)
+        total -= (mean**2 - mean_variance) / weight
+        variance += (2 * mean / weight) ** 2 * mean_variance
     unresolved = fit.sigma2_sd > 0 and (fit.sigma2_clamped or fit.df_resid * fit.sigma2_sd > total / 4)
     if total <= 0 or math.sqrt(variance) > total / 2 or unresolved:
         return RSquared(math.nan, math.nan)

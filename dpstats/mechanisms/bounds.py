@@ -23,7 +23,7 @@ from dpstats.release.noise import TRANSFER_VARIANCE, NoiseSource, gaussian_scale
 from dpstats.release.release import NoisePlan, release_integers
 from dpstats.specification.bins import FIRST, UNKNOWN, Grid, bounds_of, second_grid, threshold
 from dpstats.specification.schema import Continuous
-from dpstats.specification.sensitivity import NoiseKind
+from dpstats.specification.sensitivity import NoiseKind, Relation
 
 SHARE = 0.15
 """Share of the budget for the bounds of all undeclared columns together."""
@@ -47,8 +47,10 @@ class BoundsPlan:
         Of one count, in integer steps of 1 / FINE rows.
     thresholds : tuple of float
         Rows above which a noisy count of the first, and of the second level is significant.
-    n_rows : int
-        Public length of the table.
+    n_rows : int or None
+        Public length of the table, if it is public.
+    relation : {"replace_one", "add_or_remove_one"}
+        Neighbouring relation.
     budget : Budget
         Of which `cost` is a share.
     cost : Budget
@@ -59,17 +61,25 @@ class BoundsPlan:
     law: NoiseKind
     scale: float
     thresholds: tuple[float, float]
-    n_rows: int
+    n_rows: int | None
+    relation: Relation
     budget: Budget
     cost: Budget
 
     @property
     def is_rough(self) -> bool:
         """True if there are so few rows that the bounds may clip one or two per cent of a column."""
-        return self.thresholds[0] > SAFE_GATE * self.n_rows
+        return self.n_rows is not None and self.thresholds[0] > SAFE_GATE * self.n_rows
 
 
-def plan_bounds(names: Sequence[str], budget: Budget, law: NoiseKind, share: float, n_rows: int) -> BoundsPlan:
+def plan_bounds(
+    names: Sequence[str],
+    budget: Budget,
+    law: NoiseKind,
+    share: float,
+    n_rows: int | None,
+    relation: Relation = "replace_one",
+) -> BoundsPlan:
     """Plan the release of bounds.
 
     Parameters
@@ -82,8 +92,10 @@ def plan_bounds(names: Sequence[str], budget: Budget, law: NoiseKind, share: flo
         Law of the noise.
     share : float
         Of epsilon (Laplace) or mu^2 (Gaussian).
-    n_rows : int
-        Public length of the table.
+    n_rows : int or None
+        Public length of the table; None leaves the gate out.
+    relation : {"replace_one", "add_or_remove_one"}
+        Neighbouring relation.
 
     Raises
     ------
@@ -94,19 +106,19 @@ def plan_bounds(names: Sequence[str], budget: Budget, law: NoiseKind, share: flo
 
     Notes
     -----
-    Each of the two levels gets half of the share. One record changes the counts of P columns by 2 P in L1 and sqrt(2 P)
-    in L2 (`dpstats.specification.bins`).
+    Each of the two levels gets half of the share. Replacing one record changes the counts of P columns by 2 P in L1 and
+    sqrt(2 P) in L2 (`dpstats.specification.bins`), adding or removing one by P and sqrt(P).
     """
     size = len(names)
     strength = stage_strength(budget, law, share / 2)
     if strength < TINY:
         raise BudgetError(TOO_SMALL)
-    reach = 2.0 * size if law == "laplace" else math.sqrt(2.0 * size)
+    reach = _reach(size, law, relation)
     target = np.array([reach * FINE / strength])
     scale = float((laplace_scale(target) if law == "laplace" else gaussian_scale(target))[0])
     levels = [threshold(size, level, scale / FINE, law) if budget.is_private else 0.0 for level in (0, 1)]
     level = levels[0]
-    if level > LARGEST_GATE * n_rows:
+    if n_rows is not None and level > LARGEST_GATE * n_rows:
         enough = math.floor(size * LARGEST_GATE * n_rows / level) if law == "laplace" else 0
         fewer = f", or declare all but {enough} of them" if 0 < enough < size else ""
         raise InfeasibleError(
@@ -117,8 +129,14 @@ def plan_bounds(names: Sequence[str], budget: Budget, law: NoiseKind, share: flo
     if not scale < 2.0**50:
         raise BudgetError(TOO_SMALL)
     return BoundsPlan(
-        tuple(names), law, scale, (levels[0], levels[1]), n_rows, budget, _cost(budget, law, scale, reach)
+        tuple(names), law, scale, (levels[0], levels[1]), n_rows, relation, budget, _cost(budget, law, scale, reach)
     )
+
+
+def _reach(size: int, law: NoiseKind, relation: Relation) -> float:
+    """Return how far one record moves the counts of some columns at one level, in L1 or L2."""
+    changed = (2.0 if relation == "replace_one" else 1.0) * size
+    return changed if law == "laplace" else math.sqrt(changed)
 
 
 def _cost(budget: Budget, law: NoiseKind, scale: float, reach: float) -> Budget:
@@ -156,7 +174,7 @@ def _release_counts(
     plan: BoundsPlan, grids: Mapping[str, Grid], source: Source, noise: NoiseSource
 ) -> dict[str, np.ndarray]:
     total = sum(grid.n_bins for grid in grids.values())
-    reach = (2.0 * len(grids) if plan.law == "laplace" else math.sqrt(2.0 * len(grids))) * FINE
+    reach = _reach(len(grids), plan.law, plan.relation) * FINE
     noise_plan = NoisePlan(plan.law, np.full(total, plan.scale), np.full(total, reach))
     released = release_integers(lambda: count_bins(source, grids) * FINE, noise_plan, noise) / FINE
     ends = np.cumsum([grid.n_bins for grid in grids.values()])

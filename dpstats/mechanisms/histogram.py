@@ -20,6 +20,7 @@ from dpstats.mechanisms.cell_regression import Family, regress
 from dpstats.mechanisms.lattice import choose_bits
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget, budget_of
+from dpstats.privacy.unit import ONE_ROW, table_length
 from dpstats.records.features import sum_products
 from dpstats.records.histogram import count_cells
 from dpstats.records.source import Source, as_source
@@ -256,6 +257,7 @@ def _prepare(formula: str, data: Any, epsilon: float, schema: Schema, family: Fa
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
     facts = source.facts
+    table_length(ONE_ROW, facts.n_rows)
     binary = family == "logistic"
     design = build_design(
         formula, complete_schema(schema, facts), facts, binary="a logistic baseline" if binary else ""

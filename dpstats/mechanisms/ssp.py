@@ -21,6 +21,7 @@ from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.reconcile import reconcile
 from dpstats.mechanisms.lattice import MAX_BITS, TINY, TOO_SMALL, choose_bits
 from dpstats.privacy.notions import Budget, stage_strength
+from dpstats.privacy.unit import ONE_ROW, Protection
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import Source
 from dpstats.release.noise import TRANSFER_VARIANCE, NoiseSource, gaussian_scale, laplace_scale
@@ -32,8 +33,10 @@ from dpstats.specification.identities import find_identities
 from dpstats.specification.rowmap import RowMap
 from dpstats.specification.sensitivity import (
     NoiseKind,
+    Relation,
     alias_factor,
     atom_weights,
+    count_weight,
     l1_sensitivity,
     l2_sensitivity,
     row_norms,
@@ -70,6 +73,8 @@ class MomentPlan:
         What was asked for.
     cost : Budget
         What this release spends, recomputed from the scales.
+    n_public : int or None
+        Number of complete rows, where it is public.
     """
 
     coding: Coding
@@ -83,6 +88,7 @@ class MomentPlan:
     variances: NDArray[np.float64]
     budget: Budget
     cost: Budget
+    n_public: int | None = None
 
     @property
     def law(self) -> NoiseKind:
@@ -104,7 +110,13 @@ class MomentPlan:
 
 
 def plan_moments(
-    design: Design, budget: Budget, n_rows: int, *, share: float = 1.0, noise: Literal["auto"] | NoiseKind = "auto"
+    design: Design,
+    budget: Budget,
+    n_rows: int,
+    *,
+    share: float = 1.0,
+    noise: Literal["auto"] | NoiseKind = "auto",
+    protection: Protection = ONE_ROW,
 ) -> MomentPlan:
     """Plan the release of a design's second moments; for (epsilon, delta) take the noise with the smaller forecast.
 
@@ -115,11 +127,13 @@ def plan_moments(
     budget : Budget
         What may be spent by the whole fit.
     n_rows : int
-        Public length of the table; fixes the lattice.
+        Public length of the table, or the most rows that it can have; fixes the lattice.
     share : float
         Share of the budget for this release: of epsilon, or of mu^2 and rho.
     noise : {"auto", "laplace", "gaussian"}
         Law of the noise; "auto" chooses by the forecast where the budget allows both.
+    protection : Protection, optional
+        Neighbouring relation. Where it makes the length public and no entry is missing, the count gets no noise.
 
     Raises
     ------
@@ -137,7 +151,7 @@ def plan_moments(
     plans, refusals = [], []
     for kind in allowed if noise == "auto" else [noise]:
         try:
-            plans.append(_plan(design, kind, budget, n_rows, share))
+            plans.append(_plan(design, kind, budget, n_rows, share, protection))
         except BudgetError as error:
             refusals.append(error)
     if not plans:
@@ -145,22 +159,29 @@ def plan_moments(
     return min(plans, key=forecast_variance)
 
 
-def _plan(design: Design, kind: NoiseKind, budget: Budget, n_rows: int, share: float) -> MomentPlan:
+def _plan(
+    design: Design, kind: NoiseKind, budget: Budget, n_rows: int, share: float, protection: Protection
+) -> MomentPlan:
     coding = code_design(design, kind)
     view = full_view(coding)
     blocks = coding.all_blocks
-    atoms = build_atoms(blocks, coding.signs)
+    atoms = build_atoms(blocks, coding.signs, weighted=design.rules.weights is not None)
     block_weights = default_weights(blocks, kind)
-    weights = atom_weights(blocks, atoms, block_weights, kind)
+    relation = protection.neighboring_relation
+    weights = atom_weights(blocks, atoms, block_weights, kind, relation)
     strength = stage_strength(budget, kind, share)
     if strength < TINY:
         raise BudgetError(TOO_SMALL)
     per_unit = 1 / (strength * (weights if kind == "laplace" else np.sqrt(weights)))
-    bits = choose_bits(n_rows, _sensitivity(coding, atoms, block_weights, MAX_BITS) * float(per_unit.max()))
-    sensitivity = _sensitivity(coding, atoms, block_weights, bits)
+    widest = _sensitivity(coding, atoms, block_weights, MAX_BITS, relation)
+    bits = choose_bits(n_rows, widest * float(per_unit.max()))
+    sensitivity = _sensitivity(coding, atoms, block_weights, bits, relation)
     reach = sensitivity * 4.0**bits
     scales = laplace_scale(reach * per_unit) if kind == "laplace" else gaussian_scale(reach * per_unit)
     variances = (2 * scales**2 if kind == "laplace" else scales**2) / 16.0**bits
+    n_public = n_rows if design.rules.missing == "none" and protection.length_is_public else None
+    if n_public is not None:
+        variances[atoms.count] = 0.0
     return MomentPlan(
         coding,
         view,
@@ -173,12 +194,17 @@ def _plan(design: Design, kind: NoiseKind, budget: Budget, n_rows: int, share: f
         variances if budget.is_private else np.zeros_like(variances),
         budget,
         stage_cost(kind, scales, weights, reach, budget),
+        n_public,
     )
 
 
-def _sensitivity(coding: Coding, atoms: Atoms, block_weights: NDArray[np.float64], bits: int) -> float:
+def _sensitivity(
+    coding: Coding, atoms: Atoms, block_weights: NDArray[np.float64], bits: int, relation: Relation
+) -> float:
     norms = row_norms(coding.all_blocks, block_weights, coding.noise, bits)
-    size = l1_sensitivity(norms) if coding.noise == "laplace" else l2_sensitivity(norms)
+    count = count_weight(norms, coding.noise, relation, atoms)
+    measure = l1_sensitivity if coding.noise == "laplace" else l2_sensitivity
+    size = measure(norms, relation, count)
     return size * alias_factor(coding.all_blocks, atoms, bits)
 
 
@@ -249,8 +275,11 @@ def release_moments(plan: MomentPlan, source: Source, noise: NoiseSource) -> Noi
         plan.noise,
         noise,
     )
+    values = released.astype(np.float64) / 4.0**plan.bits
+    if plan.n_public is not None:
+        values[plan.atoms.count] = plan.n_public
     return NoisyMoments(
-        values=released.astype(np.float64) / 4.0**plan.bits,
+        values=values,
         variances=plan.variances,
         law=plan.coding.noise,
         index=plan.atoms.index,

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.errors import OptionError, SchemaError, shown
+from dpstats.errors import SchemaError
 from dpstats.mechanisms.bounds import plan_bounds, release_bounds
-from dpstats.models.call import account_of
+from dpstats.models.call import Unit, account_of, check_columns, table_of
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import budget_of
-from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source
 from dpstats.results.bought import bounds_part
 from dpstats.specification.schema import Schema
+from dpstats.specification.sensitivity import Relation
 
 
 def private_bounds(
@@ -26,7 +26,10 @@ def private_bounds(
     delta: float | None = None,
     *,
     rho: float | None = None,
+    neighboring_relation: Relation = "replace_one",
+    n_public: int | None = None,
     contributions: int = 1,
+    privacy_unit: str | None = None,
     ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> Schema:
@@ -47,9 +50,8 @@ def private_bounds(
         Needs `epsilon`.
     rho : float, optional
         zCDP budget, instead of `epsilon`.
-    contributions : int
-        Most rows that one person has in the table; the guarantee is then per person, and each row gets less. It is
-        believed, not enforced.
+    neighboring_relation, n_public, contributions, privacy_unit
+        As for `dp_ols`.
     ledger : Ledger, optional
         Account that the release is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
@@ -81,18 +83,18 @@ def private_bounds(
     True
     """
     budget = budget_of(epsilon, delta, rho)
-    source = as_source(data)
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public))
     del data  # a traceback that shows local variables shows no record
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, contributions, noise)
+    account = account_of(ledger, table.protection, noise)
     budget = account.protection.of_row(budget)
-    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns) or not columns:
-        raise OptionError(f"columns must be a list of column names, not {shown(columns)}")
-    facts = source.facts
-    for name in columns:
+    names = check_columns(columns)
+    facts = table.facts
+    for name in names:
         if facts.names.count(name) != 1 or facts.kinds[name] != "number":
             raise SchemaError(f"{name!r} is not a numeric column of data; bounds can be bought for numbers only")
     law = "gaussian" if budget.is_private and (budget.rho or budget.delta) else "laplace"
-    plan = plan_bounds(tuple(dict.fromkeys(columns)), budget, law, 1.0, facts.n_rows)  # type: ignore[arg-type]
+    relation = table.protection.neighboring_relation
+    plan = plan_bounds(names, budget, law, 1.0, table.length.known, relation)  # type: ignore[arg-type]
     with account.spending(charge_of(budget, law), bounds_part(plan.names)):
-        return Schema(dict(release_bounds(plan, source, noise)))
+        return Schema(dict(release_bounds(plan, table.source, noise)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,10 +13,13 @@ from dpstats.mechanisms.option_checks import require_instance
 from dpstats.mechanisms.options import HC0, HC1
 from dpstats.privacy.charge import Charge
 from dpstats.privacy.cost import PrivacyCost
-from dpstats.privacy.ledger import Ledger, ledger_in_use, require_private, spending
+from dpstats.privacy.ledger import Ledger, ledger_in_use, require_private, require_relation, spending
 from dpstats.privacy.notions import Budget
-from dpstats.privacy.unit import Protection, protection_of
+from dpstats.privacy.unit import Protection, TableLength, protection_of, table_length
+from dpstats.records.limited import LimitedSource
+from dpstats.records.source import Source, as_source
 from dpstats.release.noise import NoiseSource
+from dpstats.specification.declarations import require_identities
 from dpstats.specification.schema import Schema, TableFacts, complete_schema
 
 
@@ -32,6 +35,77 @@ def public_schema(schema: Any, bounds: Any, levels: Any, facts: TableFacts) -> S
         raise SchemaError(f"schema must be a dpstats.Schema, not {type(schema).__name__}")
     declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
     return complete_schema(declared, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Who is to be protected, as the user wrote it (zone: public)."""
+
+    contributions: Any = 1
+    neighboring_relation: Any = "replace_one"
+    privacy_unit: Any = None
+    n_public: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table and who is protected in it (zone: public but for the source, of which no record was read).
+
+    Attributes
+    ----------
+    source : Source
+        What is read: the first rows of each person, if a column tells persons apart.
+    protection : Protection
+        Neighbouring relation and privacy unit.
+    length : TableLength
+        What is public about the number of rows.
+    """
+
+    source: Source
+    protection: Protection
+    length: TableLength
+
+    @property
+    def facts(self) -> TableFacts:
+        """Names, dtypes and length of the table; `length` says whether the length may be used."""
+        return self.source.facts
+
+    def rows_for(self, method: str) -> int:
+        """Return the number of rows for a method whose proof takes it as public.
+
+        Raises
+        ------
+        OptionError
+            If it is private.
+        """
+        if self.protection.length_is_public:
+            return self.facts.n_rows
+        argument = (
+            f"privacy_unit={self.protection.privacy_unit!r}"
+            if self.protection.privacy_unit
+            else ("neighboring_relation='add_or_remove_one'")
+        )
+        raise OptionError(
+            f"{method} is proved for replace-one neighbours and a public number of rows only, which {argument} makes "
+            "private; use mechanism='ssp' in dp_ols, or limit the rows of each person yourself and give contributions="
+        )
+
+
+def table_of(data: Any, unit: Unit) -> Table:
+    """Wrap a table, with at most so many rows of each person if a column tells persons apart.
+
+    Raises
+    ------
+    DataError, OptionError, SchemaError
+        If the table is not supported or an argument does not fit it.
+    """
+    source = as_source(data)
+    protection = protection_of(unit.contributions, unit.neighboring_relation, unit.privacy_unit)
+    name = protection.privacy_unit
+    if name:
+        require_identities(name, source.facts)
+        source = LimitedSource(source, name, protection.contributions)
+    return Table(source, protection, table_length(protection, source.facts.n_rows, unit.n_public))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +135,18 @@ class Account:
         return PrivacyCost(budget.whole, whole, self.protection, self.noise, name)
 
 
-def account_of(ledger: Any, contributions: Any, noise: NoiseSource) -> Account:
+def account_of(ledger: Any, protection: Protection, noise: NoiseSource) -> Account:
     """Return the account that a call names, or that of the surrounding ``with`` block.
 
     Raises
     ------
     OptionError
-        If an argument is out of range, or the ledger cannot account for the fit because it is not private.
+        If it is no ledger, or cannot account for the fit: it is not private, or has other neighbours.
     """
     found = ledger_in_use(ledger)
     require_private(found, private=noise.label == "real")
-    return Account(found, protection_of(contributions), noise.label)
+    require_relation(found, protection.neighboring_relation)
+    return Account(found, protection, noise.label)
 
 
 def covariance_type(cov_type: Any) -> HC0 | None:
@@ -91,6 +166,20 @@ def covariance_type(cov_type: Any) -> HC0 | None:
     return known[cov_type]
 
 
+def check_columns(columns: Any) -> tuple[str, ...]:
+    """Return the names in a list of columns, each once.
+
+    Raises
+    ------
+    OptionError
+        If it is no list of names.
+    """
+    listed = isinstance(columns, Sequence) and not isinstance(columns, str | bytes) and len(columns) > 0
+    if not listed or not all(isinstance(name, str) for name in columns):
+        raise OptionError(f"columns must be a list of column names, not {shown(columns)}")
+    return tuple(dict.fromkeys(columns))
+
+
 def check_infeasible(infeasible: Any) -> None:
     """Check the argument that says what to do where nothing useful can come out.
 
@@ -103,13 +192,13 @@ def check_infeasible(infeasible: Any) -> None:
         raise OptionError(f"infeasible must be 'refuse' or 'fit', not {shown(infeasible)}")
 
 
-def refuse_if_hopeless(infeasible: str, plan: PlannedMoments, n_rows: int, usable: Usable | None = None) -> None:
-    """Ask the forecast, unless the user goes on anyway.
+def refuse_if_hopeless(infeasible: str, plan: PlannedMoments, n_rows: int | None, usable: Usable | None = None) -> None:
+    """Ask the forecast, unless the user goes on anyway or the number of rows is private.
 
     Raises
     ------
     InfeasibleError
         If nothing useful can come out.
     """
-    if infeasible == "refuse":
+    if infeasible == "refuse" and n_rows is not None:
         require_feasible(plan, n_rows, usable)

@@ -26,6 +26,7 @@ from dpstats.results.perturbed_release import PerturbedRelease
 from dpstats.specification.design import Design, build_design
 from dpstats.specification.formula import parse_formula, undeclared_numbers
 from dpstats.specification.losses import Loss
+from dpstats.specification.rules import RowRules
 from dpstats.specification.schema import Schema, TableFacts
 
 SCORES = 0.15
@@ -63,7 +64,7 @@ class CheckedDesign:
 
     def under(self, schema: Schema, facts: TableFacts) -> Design:
         """Return the design under other declarations."""
-        return build_design(self.formula, schema, facts, binary=self.model)
+        return build_design(self.formula, schema, facts, binary=self.model, rules=self.design.rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,9 @@ class ClassifierCall:
     account: Account
 
 
-def check_design(formula: str, schema: Schema, facts: TableFacts, model: str, *, buys: bool) -> CheckedDesign:
+def check_design(
+    formula: str, schema: Schema, facts: TableFacts, model: str, rules: RowRules, *, buys: bool
+) -> CheckedDesign:
     """Build a classifier's design, with the columns whose bounds are to be bought.
 
     Parameters
@@ -94,6 +97,8 @@ def check_design(formula: str, schema: Schema, facts: TableFacts, model: str, *,
         Of the table.
     model : str
         Name of the function.
+    rules : RowRules
+        How rows are read.
     buys : bool
         Whether the mechanism can buy bounds.
 
@@ -110,7 +115,8 @@ def check_design(formula: str, schema: Schema, facts: TableFacts, model: str, *,
             raise SchemaError(
                 f"{model} needs the two levels of its outcome: add levels={{{response!r}: [failure, success]}}"
             )
-    return CheckedDesign(formula, model, complete, names, build_design(formula, complete, facts, binary=model))
+    design = build_design(formula, complete, facts, binary=model, rules=rules)
+    return CheckedDesign(formula, model, complete, names, design)
 
 
 def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:

@@ -11,19 +11,20 @@ from dpstats.errors import OptionError
 from dpstats.mechanisms.classifier_options import Objective
 from dpstats.mechanisms.functional import plan_objective
 from dpstats.mechanisms.options import HC0, LOGIT_MECHANISMS, Classifier, Functional, as_mechanism
-from dpstats.models.call import account_of, check_infeasible, covariance_type, public_schema
+from dpstats.models.call import Unit, account_of, check_infeasible, covariance_type, public_schema, table_of
 from dpstats.models.classifier import ClassifierCall, check_design, fit_classifier
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import budget_of
-from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source
 from dpstats.results.classifier import DPLogitResults
 from dpstats.results.logit import DPTaylorLogitResults
 from dpstats.specification.losses import LOGISTIC
 from dpstats.specification.objectives import TAYLOR_LOGISTIC
+from dpstats.specification.rules import Missing, row_rules
 from dpstats.specification.schema import Schema
+from dpstats.specification.sensitivity import Relation
 
 
 def dp_logit(
@@ -39,7 +40,10 @@ def dp_logit(
     mechanism: str | Classifier | Functional = "auto",
     cov_type: str | HC0 = "nonrobust",
     infeasible: str = "refuse",
+    neighboring_relation: Relation = "replace_one",
     contributions: int = 1,
+    privacy_unit: str | None = None,
+    missing: Missing = "drop",
     ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> DPLogitResults | DPTaylorLogitResults:
@@ -77,9 +81,17 @@ def dp_logit(
         the budget; with ``"objective"`` only.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
+    neighboring_relation : {"replace_one"}
+        Neighbouring tables have the same, public length and differ in one row. ``"add_or_remove_one"`` is refused:
+        there is no proof for it yet.
     contributions : int
         Most rows that one person has in the table; the guarantee is then per person, and each row gets less. It is
         believed, not enforced.
+    privacy_unit : None
+        A column that tells persons apart is refused here, because it makes the table's length private.
+    missing : {"drop", "none"}
+        ``"drop"`` leaves out rows with a missing entry. ``"none"`` says that the columns used are complete; a missing
+        number becomes the middle of its range all the same, a missing level the first one.
     ledger : Ledger, optional
         Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
@@ -114,23 +126,25 @@ def dp_logit(
     """
     robust = covariance_type(cov_type)
     budget = budget_of(epsilon, delta, rho)
-    source = as_source(data)
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit))
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LOGIT_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, contributions, noise)
+    account = account_of(ledger, table.protection, noise)
     budget = account.protection.of_row(budget)
     check_infeasible(infeasible)
-    facts = source.facts
+    facts, source = table.facts, table.source
+    n_rows = table.rows_for("dp_logit")
     declared = public_schema(schema, bounds, levels, facts)
-    checked = check_design(formula, declared, facts, "dp_logit", buys=isinstance(options, Objective))
+    rules = row_rules(missing, None, None, declared, facts)
+    checked = check_design(formula, declared, facts, "dp_logit", rules, buys=isinstance(options, Objective))
     if not isinstance(options, Functional):
         call = ClassifierCall(checked, LOGISTIC, options, robust, budget, source, noise, infeasible, account)
         return fit_classifier(call, DPLogitResults)
     if robust is not None:
         raise OptionError(f"cov_type={robust.name!r} needs mechanism='objective', not Functional")
-    plan = plan_objective(checked.design, TAYLOR_LOGISTIC, options, budget, facts.n_rows)
-    refuse_hopeless_objective(infeasible, plan, facts.n_rows)
+    plan = plan_objective(checked.design, TAYLOR_LOGISTIC, options, budget, n_rows)
+    refuse_hopeless_objective(infeasible, plan, n_rows)
     with account.spending(charge_of(budget, plan.law), formula):
         release = released_objective(plan, source, noise, account)
     return DPTaylorLogitResults(release, plan.view)

@@ -18,6 +18,7 @@ from dpstats.mechanisms.ssp import MomentPlan, plan_moments
 from dpstats.models.bought import Planned, plan_for_bounds, with_unknown
 from dpstats.models.call import (
     Account,
+    Table,
     check_infeasible,
     public_schema,
     refuse_if_hopeless,
@@ -25,13 +26,13 @@ from dpstats.models.call import (
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.notions import Budget
 from dpstats.records.scores import sum_squared_scores
-from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
 from dpstats.results.bought import bounds_part, declared_as
 from dpstats.results.release import MomentRelease
 from dpstats.specification.design import build_design
 from dpstats.specification.formula import undeclared_numbers
 from dpstats.specification.rowmap import RowMap
+from dpstats.specification.rules import row_rules
 from dpstats.specification.schema import Schema
 
 
@@ -42,6 +43,9 @@ class Declarations:
     schema: Any
     bounds: Any
     levels: Any
+    missing: Any
+    weights: Any
+    offset: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,8 @@ class MomentCall:
         The release of bounds, if columns are undeclared.
     bought : dict of str to Budget
         What bounds have cost, by name of the part.
-    source : Source
-        The table; no record was read but for bounds.
-    n_rows : int
-        Its public length.
+    table : Table
+        What is read, and who is protected; no record was read but for bounds.
     noise : NoiseSource
         Real or simulated noise, or none.
     options : SSP
@@ -79,8 +81,7 @@ class MomentCall:
     plan: MomentPlan
     buying: BoundsPlan | None
     bought: dict[str, Budget]
-    source: Source
-    n_rows: int
+    table: Table
     noise: NoiseSource
     options: SSP
     robust: HC0 | None
@@ -94,26 +95,33 @@ class MomentCall:
         """Buy the bounds of undeclared columns, if there are any, and plan the main release for them."""
         if self.buying is None:
             return self
-        found = release_bounds(self.buying, self.source, self.noise)
+        found = release_bounds(self.buying, self.table.source, self.noise)
         final = plan_for_bounds(Planned(self.schema, self.plan), found, self._planned)
         bought = {bounds_part(self.buying.names): self.buying.cost}
         return replace(self, schema=final.schema, plan=final.plan, bought=bought)
 
     def _planned(self, schema: Schema) -> MomentPlan:
-        design = build_design(self.formula, schema, self.source.facts)
+        design = build_design(self.formula, schema, self.table.facts, rules=self.plan.coding.design.rules)
         share = _main_share(self.robust, bought=True)
-        return plan_moments(design, self.plan.budget, self.n_rows, share=share, noise=self.plan.law)
+        return plan_moments(
+            design,
+            self.plan.budget,
+            self.table.length.at_most,
+            share=share,
+            noise=self.plan.law,
+            protection=self.table.protection,
+        )
 
     def robust_stage(self, robust: HC0) -> ScoreStage:
         """Return the stage of squared scores."""
         share = robust.share * (1 - SHARE) if self.buying else robust.share
-        return ScoreStage(self.plan.law, self.plan.budget, share, self.n_rows)
+        return ScoreStage(self.plan.law, self.plan.budget, share, self.table.length.at_most)
 
     def squared_scores(self, target: ScoreTarget) -> Callable[[int], NDArray[np.int64]]:
         """Return the statistic of that stage."""
         row_map, bits = RowMap(self.plan.coding), self.plan.bits
         return lambda steps: sum_squared_scores(
-            self.source, row_map, bits, target.leverage, target.residual, target.clip, target.ranges, steps
+            self.table.source, row_map, bits, target.leverage, target.residual, target.clip, target.ranges, steps
         )
 
     def wrap(self, moments: Any, parts: dict[str, Budget]) -> MomentRelease:
@@ -128,7 +136,7 @@ class MomentCall:
 
 def prepare_moments(
     formula: str,
-    source: Source,
+    table: Table,
     budget: Budget,
     declared: Declarations,
     options: SSP,
@@ -143,8 +151,8 @@ def prepare_moments(
     ----------
     formula : str
         As written.
-    source : Source
-        The table.
+    table : Table
+        What is read, and who is protected.
     budget : Budget
         Of the whole call, for one row.
     declared : Declarations
@@ -166,19 +174,20 @@ def prepare_moments(
         Whatever is wrong with the call.
     """
     check_infeasible(infeasible)
-    facts = source.facts
+    facts, length = table.facts, table.length
     schema = public_schema(declared.schema, declared.bounds, declared.levels, facts)
     names = undeclared_numbers(formula, schema, facts)
+    rules = row_rules(declared.missing, declared.weights, declared.offset, schema, facts)
     schema = with_unknown(schema, names)
-    design = build_design(formula, schema, facts)
-    plan = plan_moments(
-        design, budget, facts.n_rows, share=_main_share(robust, bought=bool(names)), noise=options.noise
-    )
-    buying = plan_bounds(names, budget, plan.law, SHARE, facts.n_rows) if names else None
-    call = MomentCall(formula, schema, plan, buying, {}, source, facts.n_rows, noise, options, robust, account)
+    design = build_design(formula, schema, facts, rules=rules)
+    share = _main_share(robust, bought=bool(names))
+    plan = plan_moments(design, budget, length.at_most, share=share, noise=options.noise, protection=table.protection)
+    relation = table.protection.neighboring_relation
+    buying = plan_bounds(names, budget, plan.law, SHARE, length.known, relation) if names else None
+    call = MomentCall(formula, schema, plan, buying, {}, table, noise, options, robust, account)
     if robust is not None:
         require_measurable(call.robust_stage(robust), plan.coding.n_columns)
-    refuse_if_hopeless(infeasible, plan, facts.n_rows, plan.reconcile if options.reconcile else None)
+    refuse_if_hopeless(infeasible, plan, length.known, plan.reconcile if options.reconcile else None)
     return call
 
 

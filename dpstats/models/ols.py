@@ -27,18 +27,20 @@ from dpstats.mechanisms.robust import release_scores
 from dpstats.mechanisms.ssp import release_moments
 from dpstats.models.call import (
     Account,
+    Table,
+    Unit,
     account_of,
     check_infeasible,
     covariance_type,
     public_schema,
     refuse_if_hopeless,
+    table_of,
 )
 from dpstats.models.moment_call import Declarations, MomentCall, prepare_moments
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import Budget, budget_of
-from dpstats.records.source import Source, as_source
 from dpstats.release.noise import NoiseSource, noise_source
 from dpstats.results.fitted import RobustScale
 from dpstats.results.objective_release import shrinkage
@@ -47,8 +49,9 @@ from dpstats.results.release import PROJECTION, MomentRelease
 from dpstats.results.results import DPResults
 from dpstats.specification.design import Design, build_design
 from dpstats.specification.objectives import LEAST_SQUARES
+from dpstats.specification.rules import Missing, row_rules
 from dpstats.specification.schema import Schema
-from dpstats.specification.sensitivity import row_norms
+from dpstats.specification.sensitivity import Relation, row_norms
 
 
 def dp_ols(
@@ -64,7 +67,13 @@ def dp_ols(
     mechanism: str | Mechanism = "auto",
     cov_type: str | HC0 = "nonrobust",
     infeasible: str = "refuse",
+    neighboring_relation: Relation = "replace_one",
+    n_public: int | None = None,
     contributions: int = 1,
+    privacy_unit: str | None = None,
+    missing: Missing = "drop",
+    weights: str | None = None,
+    offset: str | None = None,
     ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> DPResults | PointResults:
@@ -101,9 +110,27 @@ def dp_ols(
         with ``"ssp"`` only.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+        Neighbouring tables have the same, public length and differ in one row, or one has a row that the other has not
+        and the length is private; the second with ``"ssp"`` only.
+    n_public : int, optional
+        Publicly known length, at least roughly, where the table's own is private. Forecasts go by it; without it they
+        are left out.
     contributions : int
         Most rows that one person has in the table; the guarantee is then per person, and each row gets less. It is
-        believed, not enforced.
+        believed, not enforced, unless `privacy_unit` is given.
+    privacy_unit : str, optional
+        Column that tells persons apart, with ``"ssp"`` only. The first `contributions` rows of each are used, and the
+        guarantee is for a person with any number of rows; the table's length is private then.
+    missing : {"drop", "none"}
+        ``"drop"`` leaves out rows with a missing entry, and their number is private. ``"none"`` says that the columns
+        used are complete, so that the number of rows is as public as the table's length; a missing number becomes the
+        middle of its range all the same, a missing level the first one.
+    weights : str, optional
+        Column of weights, declared from 0 on, as in weighted least squares; with ``"ssp"`` only.
+    offset : str, optional
+        Column or expression, such as ``"np.log(exposure)"``, that is taken from the response before the fit and added
+        to predictions.
     ledger : Ledger, optional
         Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
@@ -123,7 +150,7 @@ def dp_ols(
 
     Notes
     -----
-    Neighbouring tables differ in one row; the table's length is public. The release is the vector of all second
+    The release is the vector of all second
     moments of coded columns, on an integer lattice, with discrete Laplace or discrete Gaussian noise. Estimates solve
     the noisy normal equations; intervals invert a test that knows the noise's law.
 
@@ -137,34 +164,37 @@ def dp_ols(
     """
     robust = covariance_type(cov_type)
     budget = budget_of(epsilon, delta, rho)
-    source = as_source(data)
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public))
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LEAST_SQUARES_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, contributions, noise)
+    account = account_of(ledger, table.protection, noise)
     budget = account.protection.of_row(budget)
     if isinstance(options, SSP):
-        declared = Declarations(schema, bounds, levels)
-        call = prepare_moments(formula, source, budget, declared, options, infeasible, account, noise, robust)
+        declared = Declarations(schema, bounds, levels, missing, weights, offset)
+        call = prepare_moments(formula, table, budget, declared, options, infeasible, account, noise, robust)
         with call.spending():
             return _fit_moments(call.with_bounds(), robust)
     if robust is not None:
         raise OptionError(f"cov_type={robust.name!r} needs mechanism='ssp', not {type(options).__name__}")
+    if weights is not None:
+        raise OptionError(f"weights= needs mechanism='ssp', not {type(options).__name__}")
     check_infeasible(infeasible)
-    facts = source.facts
-    design = build_design(formula, public_schema(schema, bounds, levels, facts), facts)
+    facts, n_rows = table.facts, table.rows_for(type(options).__name__)
+    complete = public_schema(schema, bounds, levels, facts)
+    design = build_design(formula, complete, facts, rules=row_rules(missing, None, offset, complete, facts))
     if isinstance(options, AdaSSP):
-        return _fit_adaptive(design, options, budget, source, noise, infeasible, account)
-    plan = plan_objective(design, LEAST_SQUARES, options, budget, facts.n_rows)
-    refuse_hopeless_objective(infeasible, plan, facts.n_rows)
+        return _fit_adaptive(design, options, budget, table, noise, infeasible, account)
+    plan = plan_objective(design, LEAST_SQUARES, options, budget, n_rows)
+    refuse_hopeless_objective(infeasible, plan, n_rows)
     with account.spending(charge_of(budget, plan.law), formula):
-        release = released_objective(plan, source, noise, account)
+        release = released_objective(plan, table.source, noise, account)
     return DPResults(release, plan.view)
 
 
 def _fit_moments(call: MomentCall, robust: HC0 | None) -> DPResults:
     """Release second moments, and squared scores for robust standard errors, and fit."""
-    moments = release_moments(call.plan, call.source, call.noise)
+    moments = release_moments(call.plan, call.table.source, call.noise)
     parts = {"second moments": call.plan.cost}
     if robust is None:
         return call.wrap(moments, parts).fit()
@@ -186,21 +216,21 @@ def _fit_adaptive(
     design: Design,
     options: AdaSSP,
     budget: Budget,
-    source: Source,
+    table: Table,
     noise: NoiseSource,
     infeasible: str,
     account: Account,
 ) -> PointResults:
-    plan = plan_adassp(design, options, budget, source.facts.n_rows)
-    refuse_if_hopeless(infeasible, plan, source.facts.n_rows)
+    plan = plan_adassp(design, options, budget, table.facts.n_rows)
+    refuse_if_hopeless(infeasible, plan, table.facts.n_rows)
     with account.spending(charge_of(budget, "gaussian"), design.formula):
-        fit = fit_adassp(plan, source, noise)
+        fit = fit_adassp(plan, table.source, noise)
     return PointResults(
         design,
         pd.Series(fit.params, index=design.exog_names),
         "adassp, Gaussian",
         account.cost(budget, {"X'X, X'y, smallest eigenvalue": plan.cost}),
-        PROJECTION + shrinkage(plan.features, fit.ridge, "a ridge"),
+        design.rules.describe(PROJECTION) + shrinkage(plan.features, fit.ridge, "a ridge"),
         "AdaSSP has no standard errors or intervals: its ridge is chosen from released numbers and biases towards 0. "
         "Use mechanism='ssp' for inference.",
     )
@@ -218,7 +248,13 @@ def dp_moments(
     schema: Schema | None = None,
     mechanism: str | SSP = "auto",
     infeasible: str = "refuse",
+    neighboring_relation: Relation = "replace_one",
+    n_public: int | None = None,
     contributions: int = 1,
+    privacy_unit: str | None = None,
+    missing: Missing = "drop",
+    weights: str | None = None,
+    offset: str | None = None,
     ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> MomentRelease:
@@ -226,8 +262,10 @@ def dp_moments(
 
     Parameters
     ----------
-    formula, data, epsilon, delta, rho, bounds, levels, schema, mechanism, infeasible, contributions, ledger, rng
+    formula, data, epsilon, delta, rho, bounds, levels, schema, mechanism, infeasible
         As for `dp_ols`. The formula's right-hand side should contain every column that later fits need.
+    neighboring_relation, n_public, contributions, privacy_unit, missing, weights, offset, ledger, rng
+        As for `dp_ols`; they hold for all fits from the release.
 
     Returns
     -------
@@ -248,15 +286,15 @@ def dp_moments(
     ['Intercept', 'age']
     """
     budget = budget_of(epsilon, delta, rho)
-    source = as_source(data)
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public))
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, MOMENT_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, contributions, noise)
+    account = account_of(ledger, table.protection, noise)
     budget = account.protection.of_row(budget)
-    declared = Declarations(schema, bounds, levels)
-    call = prepare_moments(formula, source, budget, declared, options, infeasible, account, noise, None)
+    declared = Declarations(schema, bounds, levels, missing, weights, offset)
+    call = prepare_moments(formula, table, budget, declared, options, infeasible, account, noise, None)
     with call.spending():
         call = call.with_bounds()
-        moments = release_moments(call.plan, call.source, call.noise)
+        moments = release_moments(call.plan, call.table.source, call.noise)
     return call.wrap(moments, {"second moments": call.plan.cost})

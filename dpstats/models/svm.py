@@ -9,16 +9,17 @@ import numpy as np
 
 from dpstats.mechanisms.classifier_options import Objective
 from dpstats.mechanisms.options import CLASSIFIERS, Classifier, as_mechanism
-from dpstats.models.call import account_of, check_infeasible, public_schema
+from dpstats.models.call import Unit, account_of, check_infeasible, public_schema, table_of
 from dpstats.models.classifier import ClassifierCall, check_design, fit_classifier
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import budget_of
-from dpstats.records.source import as_source
 from dpstats.release.noise import noise_source
 from dpstats.results.classifier import DPSVMResults
 from dpstats.specification.losses import hinge_loss
 from dpstats.specification.response import require_two_levels
+from dpstats.specification.rules import Missing, row_rules
 from dpstats.specification.schema import Schema
+from dpstats.specification.sensitivity import Relation
 
 
 def dp_svm(
@@ -35,7 +36,10 @@ def dp_svm(
     h: float = 0.5,
     mechanism: str | Classifier = "auto",
     infeasible: str = "refuse",
+    neighboring_relation: Relation = "replace_one",
     contributions: int = 1,
+    privacy_unit: str | None = None,
+    missing: Missing = "drop",
     ledger: Ledger | None = None,
     rng: np.random.Generator | None = None,
 ) -> DPSVMResults:
@@ -72,9 +76,17 @@ def dp_svm(
         As for `dp_logit`.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
+    neighboring_relation : {"replace_one"}
+        Neighbouring tables have the same, public length and differ in one row. ``"add_or_remove_one"`` is refused:
+        there is no proof for it yet.
     contributions : int
         Most rows that one person has in the table; the guarantee is then per person, and each row gets less. It is
         believed, not enforced.
+    privacy_unit : None
+        A column that tells persons apart is refused here, because it makes the table's length private.
+    missing : {"drop", "none"}
+        ``"drop"`` leaves out rows with a missing entry. ``"none"`` says that the columns used are complete; a missing
+        number becomes the middle of its range all the same, a missing level the first one.
     ledger : Ledger, optional
         Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
@@ -106,16 +118,18 @@ def dp_svm(
     """
     hinge = hinge_loss(loss, h)
     budget = budget_of(epsilon, delta, rho)
-    source = as_source(data)
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit))
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, CLASSIFIERS)
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, contributions, noise)
+    account = account_of(ledger, table.protection, noise)
     budget = account.protection.of_row(budget)
     check_infeasible(infeasible)
-    facts = source.facts
+    facts, source = table.facts, table.source
+    table.rows_for("dp_svm")
     declared = public_schema(schema, bounds, levels, facts)
-    checked = check_design(formula, declared, facts, "dp_svm", buys=isinstance(options, Objective))
+    rules = row_rules(missing, None, None, declared, facts)
+    checked = check_design(formula, declared, facts, "dp_svm", rules, buys=isinstance(options, Objective))
     require_two_levels(checked.design.response)
     call = ClassifierCall(checked, hinge, options, None, budget, source, noise, infeasible, account)
     return fit_classifier(call, DPSVMResults)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dpstats.privacy.notions import Budget, gaussian_mu
+from dpstats.privacy.unit import growth
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +21,19 @@ class Charge:
         epsilon of the pure releases together.
     rho : float
         Of the Gaussian releases together.
+    delta : float
+        With which a pure release may show what it must not.
     """
 
     budget: Budget
     pure: float
     rho: float
+    delta: float = 0.0
 
     def of_unit(self, contributions: int) -> Charge:
         """Return what it costs a unit of several rows, from what it costs one row."""
-        return Charge(self.budget.whole, contributions * self.pure, contributions**2 * self.rho)
+        delta = self.delta * growth(self.pure, contributions) if self.delta else 0.0
+        return Charge(self.budget.whole, contributions * self.pure, contributions**2 * self.rho, delta)
 
 
 def charge_of(budget: Budget, law: str) -> Charge:

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpstats.errors import BudgetError, BudgetExceeded, OptionError, shown
 from dpstats.privacy.charge import Charge
 from dpstats.privacy.notions import Budget, budget_of, rho_of_approximate, zcdp_of_pure
+from dpstats.privacy.unit import protection_of
+from dpstats.specification.sensitivity import Relation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 FORMAT = "dpstats-ledger-1"
 DIGITS = 15
 UNIT = 10**DIGITS
+DELTA_UNIT = 10**18
+"""Costs in delta are whole numbers of 10^-18, rounded up."""
 LARGEST = 9_000
 """Largest total, in units of the currency, that 64-bit integers hold."""
 WAIT_SECONDS = 60.0
@@ -48,6 +52,7 @@ CREATE TABLE spends (
     what TEXT NOT NULL,
     budget TEXT NOT NULL,
     cost INTEGER NOT NULL CHECK (cost > 0),
+    delta INTEGER NOT NULL CHECK (delta >= 0),
     state TEXT NOT NULL CHECK (state IN ('reserved', 'committed'))
 );
 """
@@ -67,11 +72,17 @@ class Ledger:
         Total; alone, the account is kept in epsilon and Gaussian fits are refused.
     delta : float, optional
         With it the account is kept in rho: the largest rho whose zCDP guarantee is (epsilon, delta)-DP. Pure fits are
-        charged epsilon tanh(epsilon / 2).
+        charged epsilon tanh(epsilon / 2). Releases of levels may fail with a probability that adds to delta, so that
+        they need a part of it that is set aside.
+    levels_delta : float
+        Part of delta that is set aside for `private_levels`; the rest is converted to rho.
     rho : float, optional
         Total of a zCDP account, instead of epsilon.
     dataset : str
         Name of the data set, as histories show it.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+        Of all fits that are charged: what they cost under one relation does not add up with what others cost under
+        another.
 
     Raises
     ------
@@ -95,8 +106,10 @@ class Ledger:
         *,
         epsilon: float | None = None,
         delta: float | None = None,
+        levels_delta: float = 0.0,
         rho: float | None = None,
         dataset: str = "",
+        neighboring_relation: Relation = "replace_one",
     ) -> None:
         terms = budget_of(epsilon, delta, rho)
         if not terms.is_private:
@@ -107,9 +120,12 @@ class Ledger:
             raise OptionError(f"path must name a file, not {shown(path)}")
         self.path = Path(path).resolve()
         self.dataset = _printable(dataset)
+        self.neighboring_relation = protection_of(1, neighboring_relation).neighboring_relation
         self.budget = terms
         self.currency: Currency = "epsilon" if terms.delta is None and terms.rho is None else "rho"
-        self._total = math.floor(_total(terms) * UNIT)
+        self.levels_delta = _levels_delta(levels_delta, terms)
+        self._total = math.floor(_total(terms, self.levels_delta) * UNIT)
+        self._total_delta = math.floor(_typed(self.levels_delta) * DELTA_UNIT)
         if not 0 < self._total <= LARGEST * UNIT:
             raise BudgetError(f"a ledger's total must lie between 1e-{DIGITS} and {LARGEST}, not {terms}")
         self._open()
@@ -172,11 +188,23 @@ class Ledger:
         BudgetError
             If the account is in epsilon and the fit's noise is Gaussian, or the file cannot be used.
         """
-        cost = math.ceil(self._price(charge) * UNIT)
+        cost, delta = math.ceil(self._price(charge) * UNIT), math.ceil(_typed(charge.delta) * DELTA_UNIT)
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
             self._check(connection)
             spent = _sum(connection)
+            left_delta = self._total_delta - _sum(connection, "delta")
+            if delta > left_delta:
+                connection.execute("ROLLBACK")
+                if not self._total_delta:
+                    raise BudgetError(
+                        f"the ledger {self.name} has set nothing aside for levels; make it with a delta and "
+                        "levels_delta=, or declare the levels"
+                    )
+                raise BudgetExceeded(
+                    f"the ledger {self.name} has {left_delta / DELTA_UNIT:.3g} left of levels_delta = "
+                    f"{self.levels_delta:g}; {charge.budget} would cost {charge.delta:.3g}. Nothing was read or spent"
+                )
             if spent + cost > self._total:
                 connection.execute("ROLLBACK")
                 left, total = self._budget(self._total - spent), self._budget(self._total)
@@ -186,8 +214,8 @@ class Ledger:
                 )
             now = datetime.now(UTC).isoformat(timespec="seconds")
             row = connection.execute(
-                "INSERT INTO spends (time, what, budget, cost, state) VALUES (?, ?, ?, ?, 'reserved')",
-                (now, _printable(what), str(charge.budget), cost),
+                "INSERT INTO spends (time, what, budget, cost, delta, state) VALUES (?, ?, ?, ?, ?, 'reserved')",
+                (now, _printable(what), str(charge.budget), cost, delta),
             )
             connection.execute("COMMIT")
             return int(row.lastrowid or 0)
@@ -229,6 +257,8 @@ class Ledger:
             "total": str(self._total),
             "budget": f"{self.budget.epsilon!r} {self.budget.delta!r} {self.budget.rho!r}",
             "dataset": self.dataset,
+            "neighboring_relation": self.neighboring_relation,
+            "levels_delta": str(self._total_delta),
         }
 
     def _open(self) -> None:
@@ -292,11 +322,29 @@ class Ledger:
         return Budget(epsilon=number) if self.currency == "epsilon" else Budget(rho=number)
 
 
-def _total(terms: Budget) -> Fraction:
+def _total(terms: Budget, levels_delta: float) -> Fraction:
     if terms.rho is not None:
         return _typed(terms.rho)
     epsilon = terms.epsilon or 0.0
-    return _typed(epsilon) if terms.delta is None else Fraction(rho_of_approximate(epsilon, terms.delta))
+    if terms.delta is None:
+        return _typed(epsilon)
+    return Fraction(rho_of_approximate(epsilon, (terms.delta - levels_delta) * (1 - 1e-12)))
+
+
+def _levels_delta(levels_delta: Any, terms: Budget) -> float:
+    """Return the part of delta that is set aside.
+
+    Raises
+    ------
+    OptionError
+        If it is not a part of a delta that the terms have.
+    """
+    usable = isinstance(levels_delta, int | float) and not isinstance(levels_delta, bool)
+    if not usable or not 0 <= levels_delta < (terms.delta or 1e-300):
+        raise OptionError(
+            f"levels_delta is the part of delta for private_levels, from 0 to below delta; not {shown(levels_delta)}"
+        )
+    return float(levels_delta)
 
 
 def _typed(number: float) -> Fraction:
@@ -308,8 +356,12 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _sum(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT COALESCE(SUM(cost), 0) FROM spends").fetchone()[0])
+def _sum(connection: sqlite3.Connection, column: Literal["cost", "delta"] = "cost") -> int:
+    query = {
+        "cost": "SELECT COALESCE(SUM(cost), 0) FROM spends",
+        "delta": "SELECT COALESCE(SUM(delta), 0) FROM spends",
+    }
+    return int(connection.execute(query[column]).fetchone()[0])
 
 
 def ledger_in_use(ledger: Any) -> Ledger | None:
@@ -349,6 +401,21 @@ def spending(ledger: Ledger | None, charge: Charge, what: str) -> Iterator[None]
     number = ledger.reserve(charge, what)
     yield
     ledger.commit(number)
+
+
+def require_relation(ledger: Ledger | None, relation: Relation) -> None:
+    """Refuse a fit whose neighbours are not those of the account.
+
+    Raises
+    ------
+    OptionError
+        If they are not.
+    """
+    if ledger is not None and ledger.neighboring_relation != relation:
+        raise OptionError(
+            f"the ledger {ledger.name} is kept for {ledger.neighboring_relation!r} neighbors and the fit asks for "
+            f"{relation!r} ones; what they cost does not add up. Use a ledger of the fit's neighboring_relation"
+        )
 
 
 def require_private(ledger: Ledger | None, *, private: bool) -> None:

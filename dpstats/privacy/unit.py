@@ -1,5 +1,11 @@
 """What is protected: the neighbouring relation and the privacy unit, and what a unit of several rows costs.
 
+Relations. "replace_one": neighbours have the same length, which is public, and differ in one row. "add_or_remove_one":
+one has a row that the other has not; the length is private. With a column that tells persons apart, neighbours differ
+in all rows of one person, however many; the first k rows of each person are used, in the table's order. Which rows
+these are depends on that person's rows alone, so that what is used differs in at most k rows: k removed and k added, or
+k replacements among tables that are padded with incomplete rows, which count as 0 in every sum. The length is private.
+
 Group privacy. Two tables that differ in all k rows of one person are k steps of one row apart. With a guarantee per
 row: epsilon-DP gives k epsilon. rho-zCDP gives k^2 rho (Bun and Steinke 2016). mu-Gaussian-DP gives k mu (Dong, Roth
 and Su 2022). (epsilon, delta)-DP gives (k epsilon, delta (1 + e^epsilon + .. + e^((k - 1) epsilon))), because each step
@@ -12,10 +18,16 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from dpstats.errors import OptionError, shown
+from dpstats.errors import DataError, OptionError, shown
 from dpstats.privacy.notions import Budget
+from dpstats.specification.sensitivity import Relation
 
 MOST = 10_000
+MOST_ROWS = 2**30
+"""Rows for which the lattice leaves room where the length is private; no table in use comes near it."""
+
+
+RELATIONS = ("replace_one", "add_or_remove_one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +36,40 @@ class Protection:
 
     Attributes
     ----------
-    relation : str
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
         Which tables count as neighbours.
-    unit : str
-        Whose data differ between neighbours.
     contributions : int
         k, the largest number of rows of one unit.
+    privacy_unit : str
+        Raw column whose values tell persons apart, of whom the first k rows are used; empty where a unit is a row, or
+        where k is believed.
     """
 
-    relation: str = "replace one of n rows"
-    unit: str = "one row"
+    neighboring_relation: Relation = "replace_one"
     contributions: int = 1
+    privacy_unit: str = ""
+
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation in words."""
+        verb, rows = ("replace", " of n rows") if self.neighboring_relation == "replace_one" else ("add or remove", "")
+        if self.privacy_unit:
+            return f"{verb} one person's rows"
+        if self.contributions > 1:
+            return f"{verb} up to {self.contributions}{rows or ' rows'}"
+        return f"{verb} one{rows or ' row'}"
+
+    @property
+    def unit(self) -> str:
+        """The privacy unit in words."""
+        if self.privacy_unit:
+            return f"one {self.privacy_unit}, {self.contributions} row{'s' * (self.contributions > 1)} kept"
+        return "one row" if self.contributions == 1 else f"one person, up to {self.contributions} rows"
+
+    @property
+    def length_is_public(self) -> bool:
+        """True if all neighbours of a table have its length."""
+        return self.neighboring_relation == "replace_one" and not self.privacy_unit
 
     def of_row(self, budget: Budget) -> Budget:
         """Return what each row may cost for a whole unit to cost a budget.
@@ -52,7 +87,7 @@ class Protection:
         epsilon = (budget.epsilon or 0.0) / k
         if budget.delta is None:
             return Budget(epsilon=epsilon, asked=budget)
-        return Budget(epsilon=epsilon, delta=budget.delta / _growth(epsilon, k) * (1 - 1e-12), asked=budget)
+        return Budget(epsilon=epsilon, delta=budget.delta / growth(epsilon, k) * (1 - 1e-12), asked=budget)
 
     def of_unit(self, part: Budget) -> Budget:
         """Return what a release costs a whole unit, from what it costs one row.
@@ -68,28 +103,86 @@ class Protection:
         if part.rho is not None:
             return Budget(rho=k**2 * part.rho)
         epsilon = part.epsilon or 0.0
-        delta = None if part.delta is None else min(1.0, part.delta * _growth(epsilon, k))
+        delta = None if part.delta is None else min(1.0, part.delta * growth(epsilon, k))
         return Budget(epsilon=k * epsilon, delta=delta)
 
 
-def _growth(epsilon: float, k: int) -> float:
+def growth(epsilon: float, k: int) -> float:
     """Return 1 + e^epsilon + .. + e^((k - 1) epsilon)."""
     return float(k) if epsilon < 1e-12 else math.expm1(min(k * epsilon, 700.0)) / math.expm1(epsilon)
 
 
-def protection_of(contributions: Any) -> Protection:
+ONE_ROW = Protection()
+
+
+@dataclass(frozen=True, slots=True)
+class TableLength:
+    """What is public about the number of rows (zone: public).
+
+    Attributes
+    ----------
+    known : int or None
+        By which forecasts and gates go; None skips them.
+    at_most : int
+        For which the lattice leaves room.
+    """
+
+    known: int | None
+    at_most: int
+
+
+def protection_of(
+    contributions: Any, neighboring_relation: Any = "replace_one", privacy_unit: Any = None
+) -> Protection:
     """Return the protection of a unit with at most some rows.
 
     Raises
     ------
     OptionError
-        If `contributions` is not a whole number from 1 on.
+        If `contributions` is not a whole number from 1 on, or another argument is not one of its kind.
     """
     whole = isinstance(contributions, int) and not isinstance(contributions, bool)
     if not whole or not 1 <= contributions <= MOST:
         raise OptionError(f"contributions must be a whole number from 1 to {MOST}, not {shown(contributions)}")
-    if contributions == 1:
-        return Protection()
-    return Protection(
-        f"replace up to {contributions} of n rows", f"one person, up to {contributions} rows", contributions
-    )
+    if not isinstance(neighboring_relation, str) or neighboring_relation not in RELATIONS:
+        raise OptionError(
+            f"neighboring_relation must be 'replace_one' or 'add_or_remove_one', not {shown(neighboring_relation)}"
+        )
+    if privacy_unit is not None and (not isinstance(privacy_unit, str) or not privacy_unit):
+        raise OptionError(
+            f"privacy_unit must be the name of a column that tells persons apart, not {shown(privacy_unit)}"
+        )
+    return Protection(neighboring_relation, contributions, privacy_unit or "")  # type: ignore[arg-type]
+
+
+def table_length(protection: Protection, n_rows: int, n_public: Any = None) -> TableLength:
+    """Return what is public about the length of a table.
+
+    Parameters
+    ----------
+    protection : Protection
+        Whether the length is public.
+    n_rows : int
+        The table's length; not used where it is private.
+    n_public : int, optional
+        Length that the user declares to be publicly known, at least roughly.
+
+    Raises
+    ------
+    OptionError
+        If `n_public` is not a whole number above 0, or not needed.
+    DataError
+        If the length is public and 0.
+    """
+    if n_public is not None and (isinstance(n_public, bool) or not isinstance(n_public, int) or n_public < 1):
+        raise OptionError(f"n_public must be a whole number above 0, as in n_public=10_000, not {shown(n_public)}")
+    if not protection.length_is_public:
+        return TableLength(n_public, MOST_ROWS)
+    if n_public is not None:
+        raise OptionError(
+            "n_public goes with neighboring_relation='add_or_remove_one' or privacy_unit=; here the table's length is "
+            "public. Leave it out"
+        )
+    if n_rows == 0:
+        raise DataError("data has no rows")
+    return TableLength(n_rows, n_rows)

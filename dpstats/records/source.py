@@ -120,7 +120,7 @@ def reduce_blocks(
     """Apply `function` to blocks of `step` rows, so that memory does not grow with the table's length, and add up."""
     blocks = (
         Partition({name: array[start : start + step] for name, array in columns.items()}, min(step, n_rows - start))
-        for start in range(0, n_rows, step)
+        for start in range(0, max(n_rows, 1), step)
     )
     return reduce(add, map(function, blocks))
 
@@ -139,7 +139,7 @@ def as_source(data: Any, partition_rows: int = PARTITION_ROWS) -> Source:
     Raises
     ------
     DataError
-        If the type is not supported, the columns differ in length, or there is no row.
+        If the type is not supported, or the columns differ in length.
     """
     if isinstance(data, pd.DataFrame):
         source: Source = FrameSource(data, partition_rows)
@@ -148,8 +148,6 @@ def as_source(data: Any, partition_rows: int = PARTITION_ROWS) -> Source:
         source = ArraySource(arrays, _common_length(arrays), partition_rows)
     else:
         raise DataError(f"data must be a pandas DataFrame or a dict of arrays, not {type(data).__name__}")
-    if source.facts.n_rows == 0:
-        raise DataError("data has no rows")
     return source
 
 
@@ -189,5 +187,6 @@ def _without_mask(values: np.ma.MaskedArray[Any, Any]) -> Any:
 def _common_length(arrays: Mapping[str, Any]) -> int:
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        raise DataError(f"the columns of data differ in length: {lengths}")
+        longest, shortest = max(lengths, key=lengths.__getitem__), min(lengths, key=lengths.__getitem__)
+        raise DataError(f"the columns of data differ in length: {longest!r} is longer than {shortest!r}")
     return next(iter(lengths.values()), 0)

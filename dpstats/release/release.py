@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import ReleaseError
+from dpstats.records.levels import Level, LevelCounts
 from dpstats.release.noise import Law, NoiseSource
 
 T = TypeVar("T")
@@ -99,6 +100,42 @@ def release_until(
     while source.label != "none" and not accept(noisy):
         noisy = draw()
     return noisy
+
+
+def release_levels(
+    statistic: Callable[[], LevelCounts], scale: float, threshold: int, source: NoiseSource
+) -> list[list[Level]]:
+    """Read the data once and return the values whose counts, with noise, reach a threshold; nothing else is released.
+
+    Parameters
+    ----------
+    statistic : callable
+        Reads the records and returns exact counts of what occurs: how many values there are is private.
+    scale : float
+        Of the discrete Laplace noise on each count.
+    threshold : int
+        What a noisy count must reach.
+    source : NoiseSource
+        Real, simulated or no noise.
+
+    Returns
+    -------
+    list of list
+        These values, per column, in no particular order.
+
+    Raises
+    ------
+    ReleaseError
+        If reading the records fails for any reason.
+    """
+    found = read_closed(statistic)
+    exact = np.concatenate(found.counts)
+    noisy = source.prepare("laplace", np.full(len(exact), scale), np.ones(len(exact)))(exact)
+    columns = np.split(noisy, np.cumsum([len(counts) for counts in found.counts])[:-1])
+    return [
+        [level for level, count in zip(levels, counts.tolist(), strict=True) if count >= threshold]
+        for levels, counts in zip(found.levels, columns, strict=True)
+    ]
 
 
 def _drawing(exact: NDArray[np.int64], add_noise: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> Draw:

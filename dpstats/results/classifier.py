@@ -43,7 +43,7 @@ class DPClassifierResults(DPResults):
     @property
     def levels(self) -> tuple[Any, Any]:
         """The two levels of the outcome, failure and success; 0 and 1 for a number or an expression."""
-        column = self._view.design.schema.columns.get(self.model.endog_names)
+        column = self.design.schema.columns.get(self.model.endog_names)
         first, last = (0, 1) if column is None or isinstance(column, Continuous) else column.levels
         return first, last
 
@@ -76,7 +76,7 @@ class DPClassifierResults(DPResults):
     def _linear(self, exog: Any) -> pd.Series:
         if exog is None:
             raise NotReleasedError(NEW_ROWS)
-        return predict_rows(self._view.design, self.params.to_numpy(), exog)
+        return predict_rows(self.design, self.params.to_numpy(), exog)
 
     def _classes(self, linear: pd.Series) -> pd.Series:
         """Return the outcome level of each row: the last where the predictor is positive."""
@@ -87,7 +87,7 @@ class DPClassifierResults(DPResults):
         if exog is None:
             raise NotReleasedError(NEW_ROWS)
         quick = replace(self.release.moments, thinning=QUICK_DRAWS)
-        return LinearPredictions.of(self._view.design, exog, quick, self._space, self._fit)
+        return LinearPredictions.of(self.design, exog, quick, self._space, self._fit)
 
     rsquared = rsquared_adj = property()
     """Absent, so that `__getattr__` says why."""

@@ -25,6 +25,7 @@ from dpstats.results.model_info import ModelInfo
 from dpstats.results.objective_release import ObjectiveRelease
 from dpstats.results.perturbed_release import PerturbedRelease
 from dpstats.results.release import MomentRelease
+from dpstats.specification.design import Design
 from dpstats.specification.view import ModelView
 
 
@@ -71,6 +72,11 @@ class FittedModel:
         self._robust = robust
 
     # -- what was fitted ---------------------------------------------------------------------------------------------
+
+    @property
+    def design(self) -> Design:
+        """The model: formula, columns and declarations (public)."""
+        return self._view.design
 
     @property
     def mechanism(self) -> str:
@@ -218,8 +224,9 @@ class FittedModel:
 
     @property
     def scale(self) -> float:
-        """Residual variance in squared units of the response, from released moments."""
-        return self._space.half**2 * self._fit.sigma2
+        """Residual variance in squared units of the response, of a row of weight 1, from released moments."""
+        weights = self.design.rules.weights
+        return self._space.half**2 * self._fit.sigma2 * (1.0 if weights is None else weights.bounds.upper)
 
     @property
     def is_singular(self) -> bool:

@@ -38,7 +38,7 @@ def predict_rows(design: Design, params: NDArray[np.float64], exog: Any) -> pd.S
         If a column is missing or the type is not supported.
     """
     rows = model_rows(design, exog)
-    return pd.Series(np.where(rows.complete, rows.matrix @ params, np.nan), index=rows.index)
+    return pd.Series(np.where(rows.complete, rows.matrix @ params + rows.offset, np.nan), index=rows.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,15 @@ class ModelRows:
         Model matrix, shape (n, q).
     complete : ndarray of bool
         Rows without a missing entry or an undeclared level, shape (n,).
+    offset : ndarray
+        What is added to the linear predictor, shape (n,); 0 without an offset.
     index : pandas.Index
         Of the rows.
     """
 
     matrix: NDArray[np.float64]
     complete: NDArray[np.bool_]
+    offset: NDArray[np.float64]
     index: pd.Index
 
 
@@ -70,12 +73,16 @@ def model_rows(design: Design, exog: Any) -> ModelRows:
     """
     frame = _as_frame(exog)
     names = design.regressor_variables
+    if design.offset is not None:
+        names = (*names, *design.offset.symbol.variables)
     for name in names:
         if name not in frame.columns:
             raise DataError(f"column {name!r} is missing in the new data; predict needs {', '.join(names)}")
     values, complete = coerce(design.schema, {name: array_of(frame[name]) for name in names}, len(frame))
-    matrix = design.model_matrix(as_frame(design.schema, values), len(frame))
-    return ModelRows(matrix, complete, frame.index)
+    regressors = {name: values[name] for name in design.regressor_variables}
+    matrix = design.model_matrix(as_frame(design.schema, regressors), len(frame))
+    offset = np.zeros(len(frame)) if design.offset is None else design.offset.of(values, len(frame))
+    return ModelRows(matrix, complete, offset, frame.index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,11 @@ from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.notions import Budget
 from dpstats.privacy.unit import Protection
 from dpstats.results.bought import bought_remarks
-from dpstats.specification.atoms import build_atoms
+from dpstats.specification.atoms import Atoms, build_atoms
 from dpstats.specification.coding import Coding, code_design
 from dpstats.specification.design import build_design
 from dpstats.specification.identities import find_identities
+from dpstats.specification.rules import RowRules, Weights
 from dpstats.specification.schema import Binary, Categorical, Column, Continuous, Schema
 from dpstats.specification.view import ModelView, embed, facts_of, full_view
 
@@ -106,8 +107,9 @@ class MomentRelease:
         """Return the moments that fits use."""
         if not self.reconciled:
             return self.moments
-        blocks, signs = self.coding.all_blocks, self.coding.signs
-        return reconcile(self.moments, find_identities(blocks, build_atoms(blocks, signs), signs))
+        return reconcile(
+            self.moments, find_identities(self.coding.all_blocks, atoms_of(self.coding), self.coding.signs)
+        )
 
     def fit(self, formula: str | None = None) -> DPResults:
         """Fit the released formula, or another formula in its span, at no further cost.
@@ -141,6 +143,7 @@ class MomentRelease:
         content = {
             "format": FORMAT,
             "formula": design.formula,
+            "rules": asdict(design.rules),
             "schema": {name: _column_to_json(column) for name, column in design.schema.columns.items()},
             "noise": self.coding.noise,
             "values": self.moments.values.tolist(),
@@ -184,8 +187,10 @@ def load_release(path: str | Path) -> MomentRelease:
 
 def _read_release(content: dict[str, Any]) -> MomentRelease:
     schema = Schema({name: _column_from_json(column) for name, column in content["schema"].items()})
-    coding = code_design(build_design(content["formula"], schema, facts_of(schema.columns)), content["noise"])
-    atoms = build_atoms(coding.all_blocks, coding.signs)
+    rules = _rules_from_json(content["rules"])
+    design = build_design(content["formula"], schema, facts_of(schema.columns), rules=rules)
+    coding = code_design(design, content["noise"])
+    atoms = atoms_of(coding)
     values, variances = np.array(content["values"], dtype=float), np.array(content["variances"], dtype=float)
     if values.shape != (atoms.n_atoms,) or variances.shape != values.shape:
         raise ValueError(f"{len(values)} sums where the formula has {atoms.n_atoms}")
@@ -243,6 +248,18 @@ def _column_from_json(content: dict[str, Any]) -> Column:
     if "lower" in content:
         return Continuous(content["lower"], content["upper"])
     return Categorical(content["levels"]) if "levels" in content else Binary(tuple(content["binary"]))
+
+
+def atoms_of(coding: Coding) -> Atoms:
+    """Return the sums that are released of a coding."""
+    return build_atoms(coding.all_blocks, coding.signs, weighted=coding.design.rules.weights is not None)
+
+
+def _rules_from_json(content: dict[str, Any]) -> RowRules:
+    weights = content["weights"]
+    if weights is not None:
+        weights = Weights(weights["column"], Continuous(**weights["bounds"]))
+    return RowRules(content["missing"], weights, content["offset"])
 
 
 def _cost_from_json(content: dict[str, Any]) -> PrivacyCost:

@@ -44,14 +44,18 @@ class DPResults(FittedModel):
     model columns formed from clipped columns, over complete rows; `estimand` says what it is.
     """
 
-    model_name = "DP OLS"
     is_binary = False
     is_classifier = False
 
     @property
+    def model_name(self) -> str:
+        """As the summary prints it."""
+        return "DP OLS" if self.design.rules.weights is None else "DP WLS"
+
+    @property
     def estimand(self) -> str:
         """What the coefficients, and the intervals about them, estimate."""
-        return self.release.estimand
+        return self.design.rules.describe(self.release.estimand)
 
     @property
     def outweighed(self) -> list[str]:
@@ -121,13 +125,13 @@ class DPResults(FittedModel):
 
     def wald_test_terms(self) -> TermTests:
         """Test each term of the formula jointly, all coefficients of a term equal to 0."""
-        terms = [column.term for column in self._view.design.columns]
+        terms = [column.term for column in self.design.columns]
         return term_tests(self._moments, self._space, self._fit, terms)
 
     def slopes_test(self) -> JointTest | None:
         """Test the model against the constant alone, or against 0 without one; None if there is nothing to test."""
         space = self._space
-        rows = np.eye(space.n_params)[[c.term != "1" for c in self._view.design.columns]]
+        rows = np.eye(space.n_params)[[c.term != "1" for c in self.design.columns]]
         if space.has_constant and len(rows) == space.n_params:  # as with 0 + C(g): the constant is a sum of columns
             rows = null_space(np.linalg.solve(space.r, space.q.T @ space.constant)[None]).T
         return self.wald_test(rows) if len(rows) else None
@@ -174,7 +178,7 @@ class DPResults(FittedModel):
             raise NotReleasedError(
                 "predictions for the confidential rows were not released; pass new rows, predict(new_data)"
             )
-        return predict_rows(self._view.design, self.params.to_numpy(), exog)
+        return predict_rows(self.design, self.params.to_numpy(), exog)
 
     def summary(self, alpha: float = 0.05) -> Any:
         """Return a printable table: text, LaTeX, HTML or CSV, as in statsmodels.

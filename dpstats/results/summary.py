@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpstats.results.joint_test import JointTest
     from dpstats.results.point import PointResults
     from dpstats.results.results import DPResults
+    from dpstats.specification.rules import RowRules
 
 _NOISE = {"real": "", "simulated": "NOT PRIVATE: simulated noise", "none": "NOT PRIVATE: no noise"}
 
@@ -169,7 +170,7 @@ def _right(results: DPResults, warning: str) -> list[tuple[str, str]]:
     rows = [
         *_privacy_rows(results, warning),
         ("Bounds, levels:", results.declared),
-        ("Missing:", "rows dropped, not counted" if results.is_classifier else "rows dropped, count noisy"),
+        ("Missing:", _missing(results)),
         ("Signal:", f"{word(number)} (kappa = {number:.2g})"),
     ]
     if results.is_classifier:
@@ -177,6 +178,12 @@ def _right(results: DPResults, warning: str) -> list[tuple[str, str]]:
     if results.is_binary:
         return rows
     return [*rows, ("Covariance Type:", results.cov_type), ("Df Model:", f"{results.df_model:.0f}"), ("", "")]
+
+
+def _missing(results: DPResults) -> str:
+    if results.design.rules.missing == "none":
+        return "none (declared)"
+    return "rows dropped, not counted" if results.is_classifier else "rows dropped, count noisy"
 
 
 def _privacy_rows(results: DPResults | PointResults, warning: str) -> list[tuple[str, str]]:
@@ -230,8 +237,9 @@ def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
         'std err contains sampling and privacy noise; "privacy" is the part that is privacy noise.',
         f"Intervals and P>|z| invert a test that accounts for the noise in {_noisy_matrix(results)} (Fieller): "
         "intervals are asymmetric, possibly unbounded, and P>|z| cannot be read off z.",
-        f"Estimand: {results.release.estimand}. Values outside the bounds are clipped, undeclared levels and "
+        f"Estimand: {results.estimand}. Values outside the bounds are clipped, undeclared levels and "
         "unreadable entries count as missing.",
+        *_row_notes(results.design.rules),
     ]
     notes += results.release.remarks
     if results.is_classifier:
@@ -266,6 +274,22 @@ def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
             "The noise hides the residual variance; Residual Std. Err. and the sampling part of std err are guesses."
         )
     return notes + _warning_note(warning)
+
+
+def _row_notes(rules: RowRules) -> list[str]:
+    """Say what the call declared of rows."""
+    notes = []
+    if rules.missing == "none":
+        notes.append(
+            "The columns were declared complete: a missing number was read as the middle of its range, a missing level "
+            "as the first one."
+        )
+    if rules.weights is not None:
+        bounds = rules.weights.bounds
+        notes.append(f"Weighted by {rules.weights.column}, clipped to ({bounds.lower:g}, {bounds.upper:g}).")
+    if rules.offset:
+        notes.append(f"Offset: {rules.offset}, taken from the outcome before the fit.")
+    return notes
 
 
 def _noisy_matrix(results: DPResults) -> str:

@@ -30,6 +30,8 @@ class Atoms:
         product.
     count : int
         Atom of the number of complete rows.
+    weighted : bool
+        True if rows have weights, so that the square of a column of ones is the sum of weights and not the count.
     rounds_twice : bool
         True if some atom is shared by products of differently rounded columns, such as x z and (xz) 1.
     """
@@ -39,6 +41,7 @@ class Atoms:
     right: NDArray[np.intp]
     count: int
     rounds_twice: bool
+    weighted: bool = False
 
     @property
     def n_atoms(self) -> int:
@@ -46,7 +49,7 @@ class Atoms:
         return len(self.left)
 
 
-def build_atoms(blocks: Sequence[Block], signs: Sequence[str]) -> Atoms:
+def build_atoms(blocks: Sequence[Block], signs: Sequence[str], *, weighted: bool = False) -> Atoms:
     """Find the atoms of all products of the columns of `blocks`.
 
     Parameters
@@ -55,6 +58,8 @@ def build_atoms(blocks: Sequence[Block], signs: Sequence[str]) -> Atoms:
         All coded blocks in order, the response's included.
     signs : sequence of str
         Coded symbols that are always -1 or +1; their square is 1.
+    weighted : bool
+        Whether rows have weights.
     """
     offsets = np.cumsum([0, *(block.n_columns for block in blocks)])
     index = np.full((offsets[-1], offsets[-1]), STRUCTURAL_ZERO, dtype=np.intp)
@@ -69,7 +74,7 @@ def build_atoms(blocks: Sequence[Block], signs: Sequence[str]) -> Atoms:
             table = np.where(product.slots < 0, STRUCTURAL_ZERO, product.slots + starts[product.key])
             index[offsets[b] : offsets[b + 1], offsets[c] : offsets[c + 1]] = table
             index[offsets[c] : offsets[c + 1], offsets[b] : offsets[b + 1]] = table.T
-    return _with_count(_compress(index, _signatures(blocks, signs)), blocks)
+    return _with_count(_compress(index, _signatures(blocks, signs)), blocks, weighted=weighted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +157,15 @@ def _compress(index: NDArray[np.intp], signatures: NDArray[np.int64]) -> Atoms:
     return Atoms(lookup[index].astype(np.int32), left, right, STRUCTURAL_ZERO, rounds_twice)
 
 
-def _with_count(atoms: Atoms, blocks: Sequence[Block]) -> Atoms:
-    """Point `count` at the atom of the number of complete rows, adding it where no product equals it."""
+def _with_count(atoms: Atoms, blocks: Sequence[Block], *, weighted: bool) -> Atoms:
+    """Point `count` at the atom of the number of complete rows, adding it where no product equals it.
+
+    With weights nothing equals it, and even columns of ones are rounded.
+    """
     start = 0
-    for block in blocks:
+    for block in () if weighted else blocks:
         if block.is_single and block.always_one:
             return Atoms(atoms.index, atoms.left, atoms.right, int(atoms.index[start, start]), atoms.rounds_twice)
         start += block.n_columns
     left, right = np.append(atoms.left, -1), np.append(atoms.right, -1)
-    return Atoms(atoms.index, left, right, len(atoms.left), atoms.rounds_twice)
+    return Atoms(atoms.index, left, right, len(atoms.left), atoms.rounds_twice or weighted, weighted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpstats.specification.rules import Missing
 from dpstats.specification.schema import Binary, Continuous, Schema
 
 _MASKED = (
@@ -147,8 +149,53 @@ def _to_code(cell: Any, known: Mapping[Hashable, int]) -> int:
         return -1
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Distinct:
+    """The distinct numbers and texts of a column (zone: PRIVATE).
+
+    Attributes
+    ----------
+    codes : ndarray of int64
+        Position of the row's value in `cells`, -1 where it is missing or cannot be read; shape (n,).
+    cells : list
+        The distinct values.
+    """
+
+    codes: NDArray[np.int64]
+    cells: list[Hashable]
+
+    def __repr__(self) -> str:
+        return f"Distinct({len(self.codes)} rows)"
+
+
+def to_distinct(values: Any) -> Distinct:
+    """Find the distinct values of a column; equal numbers are one value whatever their types.
+
+    Parameters
+    ----------
+    values : ndarray or pandas extension array
+        Any dtype that `kind_of` does not call "other" or "datetime".
+    """
+    cells = values.astype(object) if isinstance(values.dtype, pd.CategoricalDtype) else values
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "iub":
+        codes, distinct = pd.factorize(cells)
+        return Distinct(codes.astype(np.int64), distinct.tolist())
+    positions: dict[Hashable, int] = {}
+    listed = [_position(cell, positions) for cell in np.asarray(cells, dtype=object).tolist()]
+    return Distinct(np.array(listed, dtype=np.int64), list(positions))
+
+
+def _position(cell: Any, positions: dict[Hashable, int]) -> int:
+    if not _is_readable(cell):
+        return -1
+    try:
+        return positions.setdefault(cell, len(positions)) if cell == cell else -1
+    except (TypeError, ValueError, ArithmeticError):  # a signalling nan of Decimal has no hash
+        return -1
+
+
 def coerce(
-    schema: Schema, columns: Mapping[str, Any], n_rows: int
+    schema: Schema, columns: Mapping[str, Any], n_rows: int, missing: Missing = "drop"
 ) -> tuple[dict[str, NDArray[np.generic]], NDArray[np.bool_]]:
     """Coerce raw columns to their declarations, clip, and fill what is missing with a public value.
 
@@ -160,6 +207,9 @@ def coerce(
         Raw columns of length `n_rows`.
     n_rows : int
         Length of the block.
+    missing : {"drop", "none"}
+        Under ``"none"`` a missing number becomes the middle of its range, a missing level the first one, and every row
+        counts as complete.
 
     Returns
     -------
@@ -175,7 +225,10 @@ def coerce(
         if isinstance(column, Continuous):
             numbers = to_numbers(raw)
             if not _always_known(raw):
-                complete &= ~np.isnan(numbers)
+                unknown = np.isnan(numbers)
+                complete &= ~unknown
+                if missing == "none":
+                    numbers = np.where(unknown, column.mid, numbers)
             filled = np.fmax(numbers, column.lower)  # fmax and fmin ignore nan, which becomes the lower bound
             values[name] = np.fmin(filled, column.upper, out=filled)
         elif isinstance(column, Binary) and kind_of(raw.dtype) in {"number", "bool"}:
@@ -187,7 +240,7 @@ def coerce(
             codes = to_codes(raw, column.levels)
             complete &= codes >= 0
             values[name] = np.maximum(codes, 0, out=codes)
-    return values, complete
+    return values, complete if missing == "drop" else np.ones(n_rows, dtype=bool)
 
 
 def _always_known(values: Any) -> bool:

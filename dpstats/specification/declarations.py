@@ -32,6 +32,20 @@ def refuse_several_undeclared(names: Sequence[str], schema: Schema, facts: Table
     )
 
 
+def require_identities(name: str, facts: TableFacts) -> None:
+    """Refuse a column that cannot tell persons apart, by its name and dtype.
+
+    Raises
+    ------
+    SchemaError
+        If the table does not have it once, or it holds neither numbers nor texts.
+    """
+    if facts.names.count(name) != 1:
+        raise SchemaError(f"privacy_unit={name!r} is not a column of data that stands there once")
+    if facts.kinds[name] not in {"number", "text", "category", "object", "bool"}:
+        raise SchemaError(f"privacy_unit={name!r} must hold numbers or texts that tell persons apart; convert it")
+
+
 def require_declared(names: Sequence[str], schema: Schema, facts: TableFacts) -> None:
     """Refuse columns that the table does not have once, or that nobody declared.
 

@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 from dpstats.errors import DesignError, FormulaError
 from dpstats.specification import polynomials
 from dpstats.specification.expressions import Numeric, Vector
-from dpstats.specification.formula import ParsedFormula, parse_formula
+from dpstats.specification.formula import ParsedFormula, columns_of, parse_formula
 from dpstats.specification.grids import quoting, schema_frame
 from dpstats.specification.model_columns import ModelColumn, model_columns
+from dpstats.specification.offset import less_offset, read_offset
 from dpstats.specification.polynomials import ONE, Monomial, Polynomial, Symbol
 from dpstats.specification.response import binary_response, numeric_response, unit_response
+from dpstats.specification.rules import RowRules
 from dpstats.specification.schema import Categorical, Schema, TableFacts, check_table
 from dpstats.specification.symbols import ScalarSymbol, VectorSymbol, scalar_symbol, vector_symbol
+
+NO_RULES = RowRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,10 @@ class Design:
         Their declarations.
     specification : object
         formulaic's specification of the right-hand side, learned on public rows; for checks only.
+    rules : RowRules
+        What else is said about rows.
+    offset : ScalarSymbol or None
+        What was taken from the response, and is given back in predictions.
     """
 
     formula: str
@@ -57,6 +65,8 @@ class Design:
     variables: tuple[str, ...]
     schema: Schema
     specification: Any
+    rules: RowRules = NO_RULES
+    offset: ScalarSymbol | None = None
 
     @property
     def regressor_variables(self) -> tuple[str, ...]:
@@ -78,7 +88,9 @@ class Design:
         return np.asarray(matrix, dtype=np.float64)
 
 
-def build_design(formula: str, schema: Schema, facts: TableFacts, *, binary: str = "") -> Design:
+def build_design(
+    formula: str, schema: Schema, facts: TableFacts, *, binary: str = "", rules: RowRules = NO_RULES
+) -> Design:
     """Build the design from public facts only.
 
     Parameters
@@ -91,6 +103,8 @@ def build_design(formula: str, schema: Schema, facts: TableFacts, *, binary: str
         Names, dtypes and length of the table.
     binary : str
         Name of a model whose outcome has two levels; empty for a numeric outcome.
+    rules : RowRules, optional
+        What else is said about rows.
 
     Raises
     ------
@@ -98,18 +112,21 @@ def build_design(formula: str, schema: Schema, facts: TableFacts, *, binary: str
         Whatever is wrong with formula or schema.
     """
     try:
-        return _build(formula, schema, facts, binary)
+        return _build(formula, schema, facts, binary, rules)
     except (RecursionError, MemoryError):
         raise FormulaError("the formula is too long or too deeply nested to be read") from None
 
 
-def _build(formula: str, schema: Schema, facts: TableFacts, binary: str) -> Design:
+def _build(formula: str, schema: Schema, facts: TableFacts, binary: str, rules: RowRules) -> Design:
     parsed = parse_formula(formula, schema, facts)
     outcome = binary_response(parsed, schema, binary) if binary else numeric_response(parsed, schema)
-    check_table(schema, facts, parsed.variables)
+    offset = read_offset(rules.offset, parsed, schema, facts) if rules.offset else None
+    variables = parsed.variables if offset is None else tuple(dict.fromkeys((*parsed.variables, *columns_of(offset))))
+    check_table(schema, facts, variables)
     if not list(parsed.right_hand_side):
         raise FormulaError(f"{formula!r} has no terms on the right-hand side")
-    used = Schema({name: schema[name] for name in parsed.variables})
+    used = Schema({name: schema[name] for name in variables})
+    outcome = outcome if offset is None else less_offset(outcome, offset)
     response = scalar_symbol(_response_symbol(parsed.response, outcome), used)
     if binary:
         response = unit_response(response, binary)
@@ -121,14 +138,27 @@ def _build(formula: str, schema: Schema, facts: TableFacts, binary: str) -> Desi
             if symbol.text not in scalars:
                 scalars[symbol.text] = scalar_symbol(symbol, used)
     scalars[response.symbol.text] = response
-    _refuse_ambiguous(parsed.variables, [*scalars.values(), *vectors.values()])
+    _refuse_ambiguous(variables, [*scalars.values(), *vectors.values()])
     names = [column.name for column in columns]
     for name in names:
         if names.count(name) > 1:
             raise DesignError(
                 f"two columns of the model are called {name!r}; rename the column of data, or write '0 +'"
             )
-    return Design(formula, parsed.response, columns, response, scalars, vectors, parsed.variables, used, specification)
+    returned = None if offset is None else scalar_symbol(_response_symbol(rules.offset, offset), used)
+    return Design(
+        formula,
+        parsed.response,
+        columns,
+        response,
+        scalars,
+        vectors,
+        variables,
+        used,
+        specification,
+        rules,
+        returned,
+    )
 
 
 def _refuse_ambiguous(variables: Sequence[str], found: Sequence[ScalarSymbol | VectorSymbol]) -> None:

@@ -84,6 +84,8 @@ def _tables(blocks: Sequence[Block], atoms: Atoms, signs: Sequence[str]) -> dict
     places = [(block, position) for block in blocks for position in block.positions().tolist()]
     grouped: dict[object, dict[tuple[str, ...], dict[tuple[int, ...], int]]] = {}
     for k, (left, right) in enumerate(zip(atoms.left.tolist(), atoms.right.tolist(), strict=True)):
+        if left < 0 and atoms.weighted:
+            continue
         key, cell = _describe(places[left], places[right], signs) if left >= 0 else (((), ()), {})
         factors = tuple(sorted(cell))
         grouped.setdefault(key, {}).setdefault(factors, {})[tuple(cell[f] for f in factors)] = k

@@ -18,6 +18,8 @@ from dpstats.specification.blocks import Block
 from dpstats.specification.coding import Coding, NoiseKind
 from dpstats.specification.coercion import coerce
 from dpstats.specification.grids import Values
+from dpstats.specification.rules import Missing, Weights
+from dpstats.specification.schema import Schema
 from dpstats.specification.symbols import ScalarSymbol
 
 
@@ -50,7 +52,7 @@ class RowMap:
     coding : Coding
         The coded columns wanted.
     with_response : bool
-        False leaves the response out, for prediction.
+        False leaves the response and the weights out, for prediction.
     """
 
     coding: Coding
@@ -60,9 +62,10 @@ class RowMap:
     def variables(self) -> tuple[str, ...]:
         """Raw columns that are read."""
         design = self.coding.design
-        if self.with_response:
-            return design.variables
-        return tuple(name for name in design.variables if name not in design.response.symbol.variables)
+        if not self.with_response:
+            return design.regressor_variables
+        weights = design.rules.weights
+        return design.variables if weights is None else tuple(dict.fromkeys((*design.variables, weights.column)))
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -79,8 +82,9 @@ class RowMap:
         n_rows : int
             Length of the block.
         """
-        design = self.coding.design
-        values, complete = coerce(design.schema, {name: columns[name] for name in self.variables}, n_rows)
+        design, missing = self.coding.design, self.coding.design.rules.missing
+        names = design.variables if self.with_response else design.regressor_variables
+        values, complete = coerce(design.schema, {name: columns[name] for name in names}, n_rows, missing)
         scalars: dict[str, NDArray[np.float64]] = {}
         for name in {symbol for block in self.blocks for symbol, _ in block.degrees}:
             scalars[name], finite = self._scalar(name, values, n_rows)
@@ -95,7 +99,11 @@ class RowMap:
             stop = start + block.n_columns
             _fill(coded[:, start:stop], block, scalars, values, vectors)
             start = stop
-        return CodedRows(coded, complete)
+        if self.with_response and design.rules.weights is not None:
+            scale, known = _row_scale(design.rules.weights, columns, n_rows, missing)
+            coded *= scale[:, None]
+            complete = complete & known
+        return CodedRows(coded, complete if missing == "drop" else np.ones(n_rows, dtype=bool))
 
     def _scalar(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
         """Return a coded symbol, and where it is finite (None for everywhere: raw columns are clipped already)."""
@@ -104,7 +112,7 @@ class RowMap:
             return _code_scalar(values[name], symbol), None
         raw = symbol.evaluate(values, n_rows)
         finite = np.isfinite(raw)
-        return _code_scalar(np.clip(np.where(finite, raw, 0.0), symbol.lower, symbol.upper), symbol), finite
+        return _code_scalar(np.clip(np.where(finite, raw, symbol.mid), symbol.lower, symbol.upper), symbol), finite
 
     def _vector(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         symbol = self.coding.design.vectors[name]
@@ -114,6 +122,15 @@ class RowMap:
         scaled = np.where(finite[:, None], raw, 0.0) / radius
         scaled[_row_norms(scaled, self.coding.noise) > 1.0] = 0.0
         return scaled, finite
+
+
+def _row_scale(
+    weights: Weights, columns: Mapping[str, Any], n_rows: int, missing: Missing
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return sqrt(w / largest w) per row, in [0, 1], and where the weight is known."""
+    name = weights.column
+    values, known = coerce(Schema({name: weights.bounds}), {name: columns[name]}, n_rows, missing)
+    return np.sqrt(np.asarray(values[name], dtype=np.float64) / weights.bounds.upper), known
 
 
 def _row_norms(rows: NDArray[np.float64], noise: NoiseKind) -> NDArray[np.float64]:

@@ -23,10 +23,18 @@ Free squares, L2 only (Theorem 3): squares of single numeric columns may carry e
     the total is at most g(z) + g(t) with g = (R2 - f - n)^2 / 2 + (R2 + Rf2) n / 2. g is convex in (f, n), and at the
     corners of [0, Rf2] x [0, N] it is R2^2 / 2, R2^2 / 2, N^2 / 2 and (2 R2 - N) N / 2: never above R2^2 / 2.
 
-Free count (Theorem 4): the count of complete rows may carry extra precision Rf2^2 / 2 (L2) or weight
-S_F^2 / 2 + S_F S_N (L1).
-    Two complete rows leave it unchanged. Against an incomplete row the total is at most (S_F + S_N)^2 / 2 plus the
-    extra weight in L1, and R2^2 / 2 + (R2 + Rf2) N / 2 + Rf2^2 / 2 = R2^2 in L2: the same bounds.
+Free count (Theorem 4): the count of complete rows may carry extra precision e = Rf2^2 / 2 (L2) or weight
+e = S_F^2 / 2 + S_F S_N (L1).
+    Two complete rows leave it unchanged. Against an incomplete row the total is at most (S_F + S_N)^2 / 2 + e in L1,
+    and R2^2 / 2 + (R2 + Rf2) N / 2 + e = R2^2 - Rf2^2 / 2 + e in L2: the same bounds. A larger e is paid for: the bound
+    is then the larger of the two.
+
+Add or remove one row (Theorem 5): one full record against nothing. L1: sum_k w_k |z_k| <= (S_F + S_N)^2 / 2 + e, half
+the square of the record's weighted L1 norm; L2: |z|^4 / 2 + e <= R2^2 / 2 + e. Nothing is free; squares get no extra.
+
+Weighted rows: a row times sqrt(w / w_max), a number in [0, 1]. Theorems 1 and 2 use |z_i| <= s_i and one entry a block
+only, Theorem 3 any loss f in [0, Rf2], so they hold. Neither does anything else change, except that the sum of weights
+is not the count of complete rows, which is then a statistic of its own with the weight e of Theorem 4.
 
 Aliases (Theorem 6): releasing one statistic with the sum of its weights has the same weighted change.
 
@@ -49,6 +57,7 @@ from dpstats.specification.atoms import STRUCTURAL_ZERO, Atoms
 from dpstats.specification.blocks import Block
 
 NoiseKind = Literal["laplace", "gaussian"]
+Relation = Literal["replace_one", "add_or_remove_one"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +95,27 @@ def row_norms(
     return Norms(s_f, s_n, r2, rf2)
 
 
-def l1_sensitivity(norms: Norms) -> float:
-    """Return Delta_1 of Theorem 1, replace-one neighbours."""
-    return norms.s_f**2 + 2 * norms.s_f * norms.s_n + norms.s_n**2 / 2
+def l1_sensitivity(norms: Norms, relation: Relation = "replace_one", count: float = 0.0) -> float:
+    """Return Delta_1 of Theorem 1, or of Theorem 5; `count` is the weight e of the count of complete rows."""
+    one = (norms.s_f + norms.s_n) ** 2 / 2 + count
+    if relation == "add_or_remove_one":
+        return one
+    return max(norms.s_f**2 + 2 * norms.s_f * norms.s_n + norms.s_n**2 / 2, one)
 
 
-def l2_sensitivity(norms: Norms) -> float:
-    """Return Delta_2 of Theorem 2 (not squared), replace-one neighbours."""
-    return norms.r2
+def l2_sensitivity(norms: Norms, relation: Relation = "replace_one", count: float = 0.0) -> float:
+    """Return Delta_2 (not squared) of Theorem 2, or of Theorem 5; `count` is the precision e of the count."""
+    if relation == "add_or_remove_one":
+        return math.sqrt(norms.r2**2 / 2 + count)
+    return max(norms.r2, math.sqrt(norms.r2**2 - norms.rf2**2 / 2 + count))
+
+
+def count_weight(norms: Norms, noise: NoiseKind, relation: Relation, atoms: Atoms) -> float:
+    """Return e: what is free, and at least 1/2 where the count is no product and would have no weight otherwise."""
+    free = 0.0
+    if relation == "replace_one":
+        free = norms.s_f**2 / 2 + norms.s_f * norms.s_n if noise == "laplace" else norms.rf2**2 / 2
+    return max(free, 0.5) if atoms.left[atoms.count] < 0 else free
 
 
 def alias_factor(blocks: Sequence[Block], atoms: Atoms, bits: int) -> float:
@@ -105,9 +127,13 @@ def alias_factor(blocks: Sequence[Block], atoms: Atoms, bits: int) -> float:
 
 
 def atom_weights(
-    blocks: Sequence[Block], atoms: Atoms, weights: NDArray[np.float64], noise: NoiseKind
+    blocks: Sequence[Block],
+    atoms: Atoms,
+    weights: NDArray[np.float64],
+    noise: NoiseKind,
+    relation: Relation = "replace_one",
 ) -> NDArray[np.float64]:
-    """Return the total weight (L1) or precision (L2) of each atom, shape (K,): aliases summed, free extras added.
+    """Return the total weight (L1) or precision (L2) of each atom, shape (K,): aliases summed, extras added.
 
     Parameters
     ----------
@@ -119,6 +145,8 @@ def atom_weights(
         s_b per block.
     noise : {"laplace", "gaussian"}
         L1 weights or L2 precisions.
+    relation : {"replace_one", "add_or_remove_one"}
+        Neighbouring relation.
     """
     norms = row_norms(blocks, weights, noise)
     s = np.repeat(weights, [block.n_columns for block in blocks])
@@ -129,13 +157,18 @@ def atom_weights(
     kept = index != STRUCTURAL_ZERO
     total = np.zeros(atoms.n_atoms)
     np.add.at(total, index[kept], pair[kept])
-    if noise == "laplace":
-        total[atoms.count] += norms.s_f**2 / 2 + norms.s_f * norms.s_n
-        return total
-    total[atoms.count] += norms.rf2**2 / 2
+    total[atoms.count] += count_weight(norms, noise, relation, atoms)
+    if noise == "gaussian" and relation == "replace_one":
+        _add_free_squares(total, blocks, atoms, weights, norms)
+    return total
+
+
+def _add_free_squares(
+    total: NDArray[np.float64], blocks: Sequence[Block], atoms: Atoms, weights: NDArray[np.float64], norms: Norms
+) -> None:
+    """Add the extra precision of Theorem 3, in place."""
     start = 0
     for block, weight in zip(blocks, weights, strict=True):
         if block.squarable:
             total[atoms.index[start, start]] += weight**2 * (norms.r2 + norms.rf2) / 2
         start += block.n_columns
-    return total

@@ -144,6 +144,15 @@ class ScalarSymbol:
         """Middle of the range."""
         return self.lower + self.half
 
+    def of(self, values: Values, n_rows: int) -> NDArray[np.float64]:
+        """Return the symbol's value per row, clipped to its bounds; nan where it is not finite."""
+        raw = (
+            np.asarray(values[self.symbol.text], dtype=np.float64)
+            if self.evaluate is None
+            else (self.evaluate(values, n_rows))
+        )
+        return np.where(np.isfinite(raw), np.clip(raw, self.lower, self.upper), np.nan)
+
 
 @dataclass(frozen=True, slots=True)
 class VectorSymbol:

@@ -63,7 +63,7 @@ def embed(formula: str, coding: Coding) -> ModelView:
         If it has another response, or a column outside the released span.
     """
     released = coding.design
-    design = build_design(formula, released.schema, facts_of(released.schema.columns))
+    design = build_design(formula, released.schema, facts_of(released.schema.columns), rules=released.rules)
     if design.response.symbol != released.response.symbol:
         raise DesignError(f"{formula!r}: the release is about {released.endog_name!r}, not {design.endog_name!r}")
     contrast = np.array([_embed_column(column, coding) for column in design.columns])
