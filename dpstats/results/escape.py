@@ -6,17 +6,17 @@ import string
 
 LATEX_REST = str.maketrans(
     {
-        "\\": r"\textbackslash ",
+        "\\": r"\textbackslash{}",
         "{": r"\{",
         "}": r"\}",
-        "~": r"\textasciitilde ",
-        "^": r"\textasciicircum ",
-        "<": r"\textless ",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
     }
 )
 """What statsmodels leaves unescaped in cells; it escapes # $ % & > _ | itself."""
 LATEX = LATEX_REST | str.maketrans(
-    {"#": r"\#", "$": r"\$", "%": r"\%", "&": r"\&", ">": r"\textgreater ", "_": r"\_", "|": r"\textbar "}
+    {"#": r"\#", "$": r"\$", "%": r"\%", "&": r"\&", ">": r"\textgreater{}", "_": r"\_", "|": r"\textbar{}"}
 )
 _MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in string.punctuation if sign in r"\`*_{}[]<>#&|~$^"})
 

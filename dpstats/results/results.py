@@ -209,6 +209,14 @@ class DPResults(FittedModel, StatsmodelsClass):
         ------
         OptionError
             If alpha is not between 0 and 1.
+
+        Examples
+        --------
+        >>> import dpstats as dps
+        >>> adult, schema = dps.datasets.load_adult()
+        >>> fit = dps.dp_ols("hours_per_week ~ age", adult, epsilon=1, schema=schema)
+        >>> fit.tidy()["term"].tolist()
+        ['Intercept', 'age']
         """
         return tidy(self, alpha)
 
@@ -222,6 +230,14 @@ class DPResults(FittedModel, StatsmodelsClass):
             chi-squared / df), ``df_residual, nobs``, and ``nobs_error``, the standard deviation of the noise in
             ``nobs``; then the guarantee in ``epsilon, delta, rho`` (nan where another notion was used, epsilon inf
             where nothing is protected), ``private`` and ``mechanism``.
+
+        Examples
+        --------
+        >>> import dpstats as dps
+        >>> adult, schema = dps.datasets.load_adult()
+        >>> fits = [dps.dp_ols("hours_per_week ~ age", adult, epsilon=size, schema=schema) for size in (1, 2)]
+        >>> pd.concat([fit.glance() for fit in fits])["epsilon"].tolist()
+        [1.0, 2.0]
         """
         return glance(self)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,7 @@ class TableColumn:
     response, model : str
         What stands in the head.
     coefficients : pandas.DataFrame
-        Indexed by term, columns as of ``tidy``.
+        Indexed by the label that is printed, columns as of ``tidy``.
     facts : dict of str to str
         Rows of `FACTS`, those that apply.
     not_private : str
@@ -61,7 +62,7 @@ class TableColumn:
         return self.is_ours and self.has_errors and self.fit.privacy.noise != "none"
 
 
-def column_of(fit: Any, name: str, alpha: float) -> TableColumn:
+def column_of(fit: Any, name: str, alpha: float, labels: Mapping[str, str]) -> TableColumn:
     """Return a fit as a column.
 
     Parameters
@@ -72,11 +73,13 @@ def column_of(fit: Any, name: str, alpha: float) -> TableColumn:
         How messages name it, as in ``fits[0]``.
     alpha : float
         Level of the intervals is 1 - alpha.
+    labels : mapping of str to str
+        What to call a coefficient.
 
     Raises
     ------
     OptionError
-        If it is no such result, has several equations, or two coefficients of one name.
+        If it is no such result, has several equations, or two coefficients would have one name.
     """
     if isinstance(fit, DPResults | PointResults):
         coefficients, model = fit.tidy(alpha), fit.model_name
@@ -84,11 +87,12 @@ def column_of(fit: Any, name: str, alpha: float) -> TableColumn:
     else:
         coefficients, model = _tidy_statsmodels(fit, name, alpha), type(fit.model).__name__
         not_private = "no noise (statsmodels)"
-    terms = coefficients["term"]
-    if terms.duplicated().any():
-        raise OptionError(f"{name} has two coefficients called {terms[terms.duplicated()].iloc[0]!r}; rename one")
-    facts = _facts_of(fit)
-    return TableColumn(fit, str(fit.model.endog_names), model, coefficients.set_index("term"), facts, not_private)
+    coefficients.index = pd.Index([labels.get(term, term) for term in coefficients["term"]])
+    twice = coefficients.index.duplicated()
+    if twice.any():
+        called = coefficients.index[twice][0]
+        raise OptionError(f"{name} has two coefficients called {called!r}; give each a name of its own in labels")
+    return TableColumn(fit, str(fit.model.endog_names), model, coefficients, _facts_of(fit), not_private)
 
 
 def _facts_of(fit: Any) -> dict[str, str]:

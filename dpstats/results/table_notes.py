@@ -66,7 +66,8 @@ def _fieller(ours: Columns) -> list[str]:
     names = [name for name, column in ours.items() if column.has_privacy_noise]
     if not names:
         return []
-    return [f"Intervals and p-values of {', '.join(names)} invert a test (Fieller); standard errors do not give them."]
+    test = "invert a test (Fieller); they do not follow from the standard errors"
+    return [f"Intervals and p-values of {', '.join(names)} {test}."]
 
 
 def _protection(ours: Columns) -> list[str]:

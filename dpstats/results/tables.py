@@ -49,7 +49,8 @@ def regression_table(
     stars : bool
         True marks coefficients with p < 0.1, 0.05 and 0.01.
     labels : dict of str to str, optional
-        What to print for a coefficient's name.
+        What to print for a coefficient's name. Coefficients of one label share a row, as in
+        ``{"bs(x, df=4)[1]": "spline 1", "bs(x, df=4)[0]": "spline 1"}`` for a fit of ours and one of statsmodels.
     order : list of str, optional
         Coefficients that come first; the others follow as they first occur.
     drop : list of str, optional
@@ -80,12 +81,13 @@ def regression_table(
     >>> [line.split()[0] for line in text.splitlines() if line[0].isalpha()][:4]
     ['Intercept', 'C(sex)[T.Male]', 'Age', 'Observations']
     """
-    if format not in FORMATS:
+    if not isinstance(format, str) or format not in FORMATS:
         raise OptionError(f"format must be {_listed(FORMATS)}, not {shown(format)}")
-    columns = _columns(fits, check_alpha(alpha))
-    terms = _rows_wanted(columns, _names("order", order), _names("drop", drop))
+    known_as = _labels(labels)
+    columns = _columns(fits, check_alpha(alpha), known_as)
+    first, left_out = ([known_as.get(n, n) for n in _names(*given)] for given in (("order", order), ("drop", drop)))
     style = _style(below, 1 - alpha, stars, float_format)
-    rows = _coefficient_rows(list(columns.values()), terms, style, _labels(labels))
+    rows = _coefficient_rows(list(columns.values()), _rows_wanted(columns, first, left_out), style)
     notes = notes_of(columns, style.below, hidden=any(f"({HIDDEN})" in row for row in rows))
     cells = TableCells(
         _text("title", title),
@@ -126,14 +128,12 @@ class _Style:
         return "" if math.isnan(row["std_error"]) else f"({self.number(row['std_error'])})"
 
 
-def _coefficient_rows(
-    columns: list[TableColumn], terms: list[str], style: _Style, labels: Mapping[str, str]
-) -> list[list[str]]:
-    """Return two rows per term: label and estimates, then an empty label and their uncertainty."""
+def _coefficient_rows(columns: list[TableColumn], names: list[str], style: _Style) -> list[list[str]]:
+    """Return two rows per coefficient: name and estimates, then an empty name and their uncertainty."""
     rows = []
-    for term in terms:
-        found = [column.coefficients.loc[term] if term in column.coefficients.index else None for column in columns]
-        rows.append([labels.get(term, term), *("" if row is None else style.estimate(row) for row in found)])
+    for name in names:
+        found = [column.coefficients.loc[name] if name in column.coefficients.index else None for column in columns]
+        rows.append([name, *("" if row is None else style.estimate(row) for row in found)])
         rows.append(["", *("" if row is None else style.uncertainty(row) for row in found)])
     return rows
 
@@ -158,19 +158,19 @@ def _one_line(text: str) -> str:
 # -- arguments -------------------------------------------------------------------------------------------------------
 
 
-def _columns(fits: Any, alpha: float) -> dict[str, TableColumn]:
+def _columns(fits: Any, alpha: float, labels: Mapping[str, str]) -> dict[str, TableColumn]:
     if not isinstance(fits, list | tuple) or not fits:
         raise OptionError(f"fits must be a list of results, as in regression_table([fit1, fit2]); not {shown(fits)}")
-    return {f"({i + 1})": column_of(fit, f"fits[{i}]", alpha) for i, fit in enumerate(fits)}
+    return {f"({i + 1})": column_of(fit, f"fits[{i}]", alpha, labels) for i, fit in enumerate(fits)}
 
 
 def _rows_wanted(columns: Mapping[str, TableColumn], order: list[str], drop: list[str]) -> list[str]:
-    known = dict.fromkeys(term for column in columns.values() for term in column.coefficients.index)
-    for name, wanted in (("order", order), ("drop", drop)):
-        unknown = [term for term in wanted if term not in known]
+    known = dict.fromkeys(name for column in columns.values() for name in column.coefficients.index)
+    for argument, wanted in (("order", order), ("drop", drop)):
+        unknown = [name for name in wanted if name not in known]
         if unknown:
-            raise OptionError(f"{name} has {shown(unknown[0])}; the coefficients are {', '.join(known)}")
-    return [term for term in dict.fromkeys([*order, *known]) if term not in drop]
+            raise OptionError(f"{argument} has {shown(unknown[0])}; the coefficients are {', '.join(known)}")
+    return [name for name in dict.fromkeys([*order, *known]) if name not in drop]
 
 
 def _style(below: Any, level: float, stars: Any, float_format: Any) -> _Style:
