@@ -28,6 +28,7 @@ from dpstats.results.logit import DPTaylorLogitResults
 from dpstats.results.point import PointResults
 from dpstats.results.release import MomentRelease, fit_many, load_release
 from dpstats.results.results import DPResults
+from dpstats.results.tables import regression_table
 from dpstats.specification.schema import Binary, Categorical, Continuous, Schema
 
 __version__ = "0.1.0.dev0"
@@ -75,4 +76,5 @@ __all__ = [
     "plan",
     "private_bounds",
     "private_levels",
+    "regression_table",
 ]

@@ -1,7 +1,6 @@
 """Inputs from public reports (``../shared/cases.md``) that broke somebody's regression, each with its right value.
 
-Left out, because what it needs does not exist yet: 29 (summary_col_order) needs ``summary_col``, a table of several
-models.
+Case 29 (summary_col_order) is in ``test_tables.py``.
 """
 
 from __future__ import annotations

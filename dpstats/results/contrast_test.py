@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import OptionError, shown
 from dpstats.inference.moment_test import Contrast
+from dpstats.results.tidy import tidy_contrasts
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,6 +79,13 @@ class ContrastTest:
         return summary_params_frame(
             self._parts(alpha), yname="constraints", xname=list(xname or self.c_names), alpha=alpha, use_t=False
         )
+
+    def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the tests as a table with broom's column names, one row per contrast.
+
+        Columns ``contrast, null_value, estimate, std_error, statistic, p_value, conf_low, conf_high, privacy_error``.
+        """
+        return tidy_contrasts(self, alpha)
 
     def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> Any:
         """Return the tests as a printable statsmodels table."""

@@ -9,9 +9,11 @@ import pandas as pd
 
 from dpstats.errors import NotReleasedError
 from dpstats.privacy.cost import PrivacyCost
+from dpstats.results.contrast_test import check_alpha
 from dpstats.results.model_info import ModelInfo
 from dpstats.results.not_released import NOT_RELEASED
 from dpstats.results.prediction import predict_rows
+from dpstats.results.tidy import glance_point, tidy_point
 from dpstats.specification.design import Design
 
 _INFERENCE = frozenset(
@@ -82,6 +84,26 @@ class PointResults:
         from dpstats.results.summary import summarize_point
 
         return summarize_point(self)
+
+    def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the coefficients with broom's column names, as other results do; all but term and estimate are nan.
+
+        Parameters
+        ----------
+        alpha : float
+            Without effect: there are no intervals.
+
+        Raises
+        ------
+        OptionError
+            If alpha is not between 0 and 1.
+        """
+        check_alpha(alpha)
+        return tidy_point(self)
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row about the fit: ``epsilon, delta, rho, private, mechanism``; nothing else was released."""
+        return glance_point(self)
 
     def __repr__(self) -> str:
         state = "" if self.privacy.is_private else ", NOT PRIVATE"

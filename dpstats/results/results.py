@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +18,11 @@ from dpstats.results.fitted import FittedModel
 from dpstats.results.joint_test import JointTest, TermTests, joint_test, term_tests
 from dpstats.results.not_released import NOT_RELEASED
 from dpstats.results.prediction import predict_rows
+from dpstats.results.statsmodels_class import StatsmodelsClass
+from dpstats.results.tidy import glance, tidy
 
 
-class DPResults(FittedModel):
+class DPResults(FittedModel, StatsmodelsClass):
     """A fitted private linear model.
 
     Everything here is computed from one released vector of noisy moments, from public facts and from the known law of
@@ -191,6 +194,67 @@ class DPResults(FittedModel):
         from dpstats.results.summary import summarize
 
         return summarize(self, check_alpha(alpha))
+
+    def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the coefficients as a table with broom's column names.
+
+        Parameters
+        ----------
+        alpha : float
+            1 - alpha is the level of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per coefficient: ``term, estimate, std_error, statistic, p_value, conf_low, conf_high``, and
+            ``privacy_error``, the part of ``std_error`` that is privacy noise.
+
+        Raises
+        ------
+        OptionError
+            If alpha is not between 0 and 1.
+
+        Examples
+        --------
+        >>> import dpstats as dps
+        >>> adult, schema = dps.datasets.load_adult()
+        >>> fit = dps.dp_ols("hours_per_week ~ age", adult, epsilon=1, schema=schema)
+        >>> fit.tidy()["term"].tolist()
+        ['Intercept', 'age']
+        """
+        return tidy(self, alpha)
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row about the whole fit, with broom's column names.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``r_squared, adj_r_squared, sigma`` (of linear models only), ``statistic, p_value, df`` (all slopes jointly:
+            chi-squared / df), ``df_residual, nobs``, and ``nobs_error``, the standard deviation of the noise in
+            ``nobs``; then the guarantee in ``epsilon, delta, rho`` (nan where another notion was used, epsilon inf
+            where nothing is protected), ``private`` and ``mechanism``.
+
+        Examples
+        --------
+        >>> import dpstats as dps
+        >>> adult, schema = dps.datasets.load_adult()
+        >>> fits = [dps.dp_ols("hours_per_week ~ age", adult, epsilon=size, schema=schema) for size in (1, 2)]
+        >>> pd.concat([fit.glance() for fit in fits])["epsilon"].tolist()
+        [1.0, 2.0]
+        """
+        return glance(self)
+
+    @property
+    def default_model_infos(self) -> dict[str, Callable[[Any], str]]:
+        """Rows that statsmodels' ``summary_col`` prints below our coefficients, if it is given no ``info_dict``."""
+        from dpstats.results import table_columns
+
+        return {
+            "Observations": table_columns.observations,
+            "Privacy": table_columns.guarantee,
+            "Mechanism": lambda results: str(results.mechanism),
+        }
 
     def __repr__(self) -> str:
         state = "" if self.privacy.is_private else ", NOT PRIVATE"

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpstats.inference.diagnostics import word
+from dpstats.results.escape import LATEX_REST, latex
+from dpstats.results.tidy import informative_slopes_test
 
 if TYPE_CHECKING:
     from dpstats.results.joint_test import JointTest
@@ -18,21 +20,6 @@ if TYPE_CHECKING:
     from dpstats.specification.rules import RowRules
 
 _NOISE = {"real": "", "simulated": "NOT PRIVATE: simulated noise", "none": "NOT PRIVATE: no noise"}
-
-_LATEX_CELL = str.maketrans(
-    {
-        "\\": r"\textbackslash ",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde ",
-        "^": r"\textasciicircum ",
-        "<": r"\textless ",
-    }
-)
-"""What statsmodels leaves unescaped in cells; it escapes # $ % & > _ | itself."""
-_LATEX = _LATEX_CELL | str.maketrans(
-    {"#": r"\#", "$": r"\$", "%": r"\%", "&": r"\&", ">": r"\textgreater ", "_": r"\_", "|": r"\textbar "}
-)
 
 
 def summarize(results: DPResults, alpha: float) -> Any:
@@ -120,8 +107,8 @@ def _escaping_summary() -> Any:
             return str(super(DPSummary, plain).as_html())
 
         def as_latex(self) -> str:
-            plain = self._with_cells(lambda text: text.translate(_LATEX_CELL))
-            plain.extra_txt = (plain.extra_txt or "").translate(_LATEX)
+            plain = self._with_cells(lambda text: text.translate(LATEX_REST))
+            plain.extra_txt = latex(plain.extra_txt or "")
             return str(super(DPSummary, plain).as_latex())
 
         def as_csv(self) -> str:
@@ -141,9 +128,7 @@ def _escaping_summary() -> Any:
 
 def _left(results: DPResults) -> list[tuple[str, str]]:
     noise = f" +/- {results.nobs_sd:.3g} (dp)" if results.nobs_sd else ""
-    slopes = results.slopes_test()
-    if slopes is not None and results.is_singular and slopes.pvalue == 1.0:
-        slopes = None
+    slopes = informative_slopes_test(results)
     return [
         ("Dep. Variable:", results.model.endog_names),
         ("Model:", results.model_name),
