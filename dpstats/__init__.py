@@ -9,6 +9,7 @@ from dpstats.errors import (
     DPStatsError,
     FormulaError,
     InfeasibleError,
+    NotPrivateError,
     NotReleasedError,
     OptionError,
     ReleaseError,
@@ -17,13 +18,19 @@ from dpstats.errors import (
 from dpstats.mechanisms.classifier_options import Objective, WKLObjective, WKLOutput
 from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional
 from dpstats.models.bounds import private_bounds
+from dpstats.models.compare import compare
+from dpstats.models.comparison import Comparison
+from dpstats.models.comparison_plot import plot_comparison
 from dpstats.models.logit import dp_logit
 from dpstats.models.ols import dp_moments, dp_ols
 from dpstats.models.svm import dp_svm
 from dpstats.planning import Plan, plan
 from dpstats.privacy.ledger import Ledger
+from dpstats.results.budget_plot import plot_budget
 from dpstats.results.classifier import DPLogitResults, DPSVMResults
+from dpstats.results.effect_plot import plot_effect
 from dpstats.results.logit import DPTaylorLogitResults
+from dpstats.results.plots import coefplot
 from dpstats.results.point import PointResults
 from dpstats.results.release import MomentRelease, fit_many, load_release
 from dpstats.results.results import DPResults
@@ -40,6 +47,7 @@ __all__ = [
     "BudgetError",
     "BudgetExceeded",
     "Categorical",
+    "Comparison",
     "Continuous",
     "DPLogitResults",
     "DPResults",
@@ -54,6 +62,7 @@ __all__ = [
     "InfeasibleError",
     "Ledger",
     "MomentRelease",
+    "NotPrivateError",
     "NotReleasedError",
     "Objective",
     "OptionError",
@@ -64,6 +73,8 @@ __all__ = [
     "SchemaError",
     "WKLObjective",
     "WKLOutput",
+    "coefplot",
+    "compare",
     "datasets",
     "dp_logit",
     "dp_moments",
@@ -72,5 +83,8 @@ __all__ = [
     "fit_many",
     "load_release",
     "plan",
+    "plot_budget",
+    "plot_comparison",
+    "plot_effect",
     "private_bounds",
 ]

@@ -85,7 +85,7 @@ def _assemble(
     notes: list[str],
 ) -> Any:
     title = f"{results.model_name} Regression Results" + (f" - {warning}" if warning else "")
-    summary = _escaping_summary()
+    summary = escaping_summary()
     summary.add_table_2cols(
         results,
         title=title,
@@ -104,7 +104,7 @@ def _wrapped(note: str) -> str:
     return textwrap.fill(note, 106, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
-def _escaping_summary() -> Any:
+def escaping_summary() -> Any:
     """Return an empty statsmodels ``Summary`` that escapes what statsmodels leaves as it is."""
     from statsmodels.iolib.summary import Summary
 

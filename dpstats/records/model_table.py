@@ -1,0 +1,68 @@
+"""Private rows as a model matrix in raw units: what a fit without privacy is given inside the enclave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.records.source import Partition, Source
+from dpstats.specification.coercion import coerce
+from dpstats.specification.design import Design
+from dpstats.specification.grids import Values, as_frame
+from dpstats.specification.symbols import ScalarSymbol
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ModelTable:
+    """Complete rows, clipped as the private fit clipped them (zone: PRIVATE).
+
+    Attributes
+    ----------
+    exog : ndarray
+        Model matrix in raw units, shape (n, q).
+    endog : ndarray
+        Outcome in raw units, shape (n,).
+    """
+
+    exog: NDArray[np.float64]
+    endog: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return "ModelTable()"
+
+
+def model_table(source: Source, design: Design) -> ModelTable:
+    """Read a table as a model's complete rows.
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    design : Design
+        The model.
+
+    Notes
+    -----
+    Nothing here is on the lattice, and no sensitivity holds for it: no release may be made from it.
+    """
+    parts = source.map_reduce(design.variables, lambda part: [_complete_rows(part, design)], lambda a, b: [*a, *b])
+    return ModelTable(np.concatenate([part.exog for part in parts]), np.concatenate([part.endog for part in parts]))
+
+
+def _complete_rows(partition: Partition, design: Design) -> ModelTable:
+    raw = {name: partition.columns[name] for name in design.variables}
+    values, complete = coerce(design.schema, raw, partition.n_rows)
+    exog = design.model_matrix(as_frame(design.schema, values), partition.n_rows)
+    endog = _outcome(design.response, values, partition.n_rows)
+    used = complete & np.isfinite(endog) & np.isfinite(exog).all(axis=1)
+    return ModelTable(exog[used], endog[used])
+
+
+def _outcome(response: ScalarSymbol, values: Values, n_rows: int) -> NDArray[np.float64]:
+    """Return the outcome in raw units, not finite where it has no value."""
+    if response.evaluate is None:
+        return values[response.symbol.text].astype(np.float64)
+    raw = response.evaluate(values, n_rows)
+    return np.where(np.isfinite(raw), np.clip(raw, response.lower, response.upper), np.nan)
