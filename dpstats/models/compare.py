@@ -74,10 +74,13 @@ def compare(fit: DPResults, data: Any, alpha: float = 0.05) -> Comparison:
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
     design = fit._view.design
-    build_design(design.formula, design.schema, source.facts, binary="dp_logit" if fit.is_binary else "")
+    released = fit.release.coding.design if isinstance(fit.release, MomentRelease) else design
+    build_design(released.formula, released.schema, source.facts, binary="dp_logit" if fit.is_binary else "")
     cov_type = "HC0" if fit.cov_type == "gradient" else fit.cov_type
     try:
-        plain = read_closed(lambda: _fit_plainly(model_table(source, design), cov_type, level, logit=fit.is_binary))
+        plain = read_closed(
+            lambda: _fit_plainly(model_table(source, design, released), cov_type, level, logit=fit.is_binary)
+        )
     except ReleaseError:
         raise ReleaseError("the table could not be read, so there is nothing to compare; nothing was spent") from None
     params, bse, pvalues = (series.to_numpy() for series in (fit.params, fit.bse, fit.pvalues))

@@ -62,10 +62,10 @@ def plot_comparison(comparison: Comparison, ax: Any = None, *, intercept: bool =
         _intervals("private", table, "", z * np.sqrt(1 - table["privacy_share"]), comparison.is_private),
         _intervals("non-private", table, "_nonprivate", z, False),
     ]
+    ax.set_xlabel("coefficient")
     draw_intervals(ax, both, names, show_labels=True, level=comparison.alpha)
     beside = [_beside(row.width_ratio, row.overlap) for row in table.itertuples()]
     right_column(ax, "width ratio, overlap", beside)
-    ax.set_xlabel("coefficient")
     return ax
 
 

@@ -33,7 +33,7 @@ class ModelTable:
         return "ModelTable()"
 
 
-def model_table(source: Source, design: Design) -> ModelTable:
+def model_table(source: Source, design: Design, released: Design) -> ModelTable:
     """Read a table as a model's complete rows.
 
     Parameters
@@ -42,19 +42,22 @@ def model_table(source: Source, design: Design) -> ModelTable:
         The table.
     design : Design
         The model.
+    released : Design
+        The formula whose release the model was fitted from; rows must be complete in all of its columns.
 
     Notes
     -----
     Nothing here is on the lattice, and no sensitivity holds for it: no release may be made from it.
     """
-    parts = source.map_reduce(design.variables, lambda part: [_complete_rows(part, design)], lambda a, b: [*a, *b])
+    names = released.variables
+    parts = source.map_reduce(names, lambda part: [_complete_rows(part, design, released)], lambda a, b: [*a, *b])
     return ModelTable(np.concatenate([part.exog for part in parts]), np.concatenate([part.endog for part in parts]))
 
 
-def _complete_rows(partition: Partition, design: Design) -> ModelTable:
-    raw = {name: partition.columns[name] for name in design.variables}
-    values, complete = coerce(design.schema, raw, partition.n_rows)
-    exog = design.model_matrix(as_frame(design.schema, values), partition.n_rows)
+def _complete_rows(partition: Partition, design: Design, released: Design) -> ModelTable:
+    raw = {name: partition.columns[name] for name in released.variables}
+    values, complete = coerce(released.schema, raw, partition.n_rows)
+    exog = design.model_matrix(as_frame(released.schema, values), partition.n_rows)
     endog = _outcome(design.response, values, partition.n_rows)
     used = complete & np.isfinite(endog) & np.isfinite(exog).all(axis=1)
     return ModelTable(exog[used], endog[used])

@@ -54,9 +54,15 @@ def mark_not_private(ax: Any) -> None:
 
 
 def legend_below(ax: Any, handles: list[Any], columns: int) -> None:
-    """Put a legend below the axis label, where it hides nothing."""
+    """Put a legend below the label of the x axis, which is set before, so that it hides nothing."""
+    lines = 1 + ax.get_xlabel().count("\n")
     ax.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.2, ncols=columns, frameon=False
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        borderaxespad=2.9 + 1.3 * lines,
+        ncols=columns,
+        frameon=False,
     )
 
 

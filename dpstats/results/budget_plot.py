@@ -58,13 +58,13 @@ def plot_budget(ledger: Ledger, ax: Any = None) -> Any:
     spends, costs, pending = _entries(ledger)
     names, sizes = [*spends, "remaining"], np.array([*costs, _amount(ledger.remaining())])
     ax = axes_for(ax, "plot_budget", width_for(names) + 0.8, 1.6 + 0.3 * len(names))
-    _draw_bars(ax, sizes, pending)
     total = float(sizes.sum())
+    ax.set_xlabel(f"{ledger.currency} spent, of {total:.4g}")
+    _draw_bars(ax, sizes, pending)
     ax.axvline(total, color="0.3", linewidth=1, linestyle="--")
     ax.set_xlim(0.0, 1.02 * total)
     label_rows(ax, names)
     right_column(ax, ledger.currency, [f"{size:.4g}" for size in sizes])
-    ax.set_xlabel(f"{ledger.currency} spent, of {total:.4g}")
     ax.set_title(plain(ledger.dataset or ledger.path.name))
     return ax
 

@@ -84,17 +84,17 @@ def plot_effect(
     where = "\n" + textwrap.fill(f"at {where}", WRAP) if where else ""
     if isinstance(design.schema[column], Continuous):
         ax = axes_for(ax, "plot_effect", 6.4, 4.4)
-        _draw_curve(ax, np.array(points), effect, level)
         ax.set_xlabel(plain(column + where))
         ax.set_ylabel(plain(_outcome(fit)))
+        _draw_curve(ax, np.array(points), effect, level)
     else:
-        names = [str(level) for level in points]
+        names = [str(point) for point in points]
         ax = axes_for(ax, "plot_effect", width_for(names), 2.0 + 0.3 * len(names))
+        ax.set_xlabel(plain(_outcome(fit) + where))
+        ax.set_ylabel(plain(column))
         nothing = np.full(len(points), np.nan)
         rows = Intervals("", names, effect.mean, effect.lower, effect.upper, nothing, fit.privacy.is_private)
         draw_intervals(ax, [rows], names, show_labels=False, level=level)
-        ax.set_xlabel(plain(_outcome(fit) + where))
-        ax.set_ylabel(plain(column))
     if not fit.privacy.is_private:
         mark_not_private(ax)
     return ax
@@ -181,19 +181,21 @@ def _draw_curve(ax: Any, x: NDArray[np.float64], effect: Effect, alpha: float) -
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    label = f"pointwise {100 * (1 - alpha):g}% interval, privacy noise included"
-    handles: list[Any] = [Line2D([], [], color=COLORS[0], linewidth=LINE, label="estimate")]
     bounded = np.isfinite(effect.lower) & np.isfinite(effect.upper)
-    ax.plot(x, effect.mean, color=COLORS[0], linewidth=LINE)
+    hidden = ~bounded  # a piece of the band needs both of its ends
+    hidden[1:] |= ~bounded[:-1]
+    hidden[:-1] |= ~bounded[1:]
+    known = "-" if bounded.any() else ":"
+    handles: list[Any] = [Line2D([], [], color=COLORS[0], linestyle=known, linewidth=LINE, label="estimate")]
+    ax.plot(x, effect.mean, color=COLORS[0], linewidth=LINE / 2, linestyle=":")
+    ax.plot(x, np.where(bounded, effect.mean, np.nan), color=COLORS[0], linewidth=LINE, gid="estimate")
+    style: dict[str, Any] = {"color": COLORS[0], "alpha": 0.2, "linewidth": 0}
     if bounded.any():
-        ax.fill_between(
-            x, effect.lower, effect.upper, where=bounded, color=COLORS[0], alpha=0.2, linewidth=0, gid="band"
-        )
-        handles.append(Patch(color=COLORS[0], alpha=0.2, linewidth=0, label=label))
-    if not bounded.all():
-        style: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.7", "hatch": "////", "linewidth": 0.0}
-        everywhere = ax.get_xaxis_transform()
-        ax.fill_between(x, 0, 1, where=~bounded, transform=everywhere, gid="unbounded", **style)
+        ax.fill_between(x, effect.lower, effect.upper, where=bounded, gid="band", **style)
+        handles.append(Patch(label=f"pointwise {100 * (1 - alpha):g}% interval, privacy noise included", **style))
+    if hidden.any():
+        style = {"facecolor": "none", "edgecolor": "0.7", "hatch": "////", "linewidth": 0.0}
+        ax.fill_between(x, 0, 1, where=hidden, transform=ax.get_xaxis_transform(), gid="unbounded", **style)
         handles.append(Patch(label="unbounded interval", **style))
     ax.margins(x=0.0)
-    legend_below(ax, handles, 1 if len(handles) > 2 else 2)
+    legend_below(ax, handles, 2)

@@ -128,8 +128,8 @@ def coefplot(
     series = [replace(part, label=title) for part, title in zip(series, titles, strict=True)]
     ax = axes_for(ax, "coefplot", width_for(names), 1.5 + len(names) * (0.22 + 0.13 * len(series)))
     ax.axvline(0.0, color="0.7", linewidth=0.8, zorder=0)
-    draw_intervals(ax, series, names, show_labels=len(series) > 1 or labels is not None, level=level)
     ax.set_xlabel("coefficient")
+    draw_intervals(ax, series, names, show_labels=len(series) > 1 or labels is not None, level=level)
     return ax
 
 
@@ -139,7 +139,7 @@ def draw_intervals(ax: Any, series: Sequence[Intervals], names: list[str], *, sh
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-        Where.
+        Where; its x axis has its label.
     series : sequence of Intervals
         One for each fit, with rows among `names`.
     names : list of str
@@ -197,20 +197,27 @@ def _draw_unbounded(ax: Any, part: Intervals, height: NDArray[np.float64], color
 
 
 def _add_legend(ax: Any, series: Sequence[Intervals], show_labels: bool, level: float) -> None:
+    """Explain the fits in the first column, and the lines in the second."""
     from matplotlib.lines import Line2D
 
-    handles: list[Any] = []
+    fits: list[Any] = []
     for number, part in enumerate(series if show_labels else ()):
         color, marker = _look(number)
         label = plain(part.label) + ("" if part.is_private else " (NOT PRIVATE)")
-        handles.append(Line2D([], [], color=color, marker=marker, linewidth=THIN, label=label))
-    handles.append(Line2D([], [], color="0.3", linewidth=THIN, label=f"{100 * (1 - level):g}% interval"))
-    if any(np.isfinite(part.sampling).any() for part in series):
-        handles.append(Line2D([], [], color="0.3", alpha=0.55, linewidth=THICK, label="its sampling part"))
+        fits.append(Line2D([], [], color=color, marker=marker, linewidth=THIN, label=label))
+    lines: list[Any] = []
+    if any(part.bounded.any() for part in series):
+        lines.append(Line2D([], [], color="0.3", linewidth=THIN, label=f"{100 * (1 - level):g}% interval"))
+    if any((part.bounded & np.isfinite(part.sampling)).any() for part in series):
+        lines.append(Line2D([], [], color="0.3", alpha=0.55, linewidth=THICK, label="its sampling part"))
     if any(part.unbounded.any() for part in series):
         hollow: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "label": "unbounded interval"}
-        handles.append(Line2D([], [], color="0.3", linewidth=THIN, **hollow))
-    legend_below(ax, handles, 1 if show_labels else len(handles))
+        lines.append(Line2D([], [], color="0.3", linewidth=THIN, **hollow))
+    if fits:
+        blank = [Line2D([], [], linewidth=0, label=" ")] * (len(lines) - len(fits))
+        legend_below(ax, [*fits, *blank, *lines], 2)
+    else:
+        legend_below(ax, lines, 2)
 
 
 def _intervals_of(fit: Any, alpha: float, number: int) -> Intervals:
