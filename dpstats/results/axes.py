@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dpstats.errors import OptionError, shown
@@ -54,12 +55,15 @@ def mark_not_private(ax: Any) -> None:
 
 
 def legend_below(ax: Any, handles: list[Any], columns: int) -> None:
-    """Put a legend below the label of the x axis, which is set before, so that it hides nothing."""
+    """Put a legend below the label of the x axis, which is set before, so that it hides nothing.
+
+    Its right end is that of the axes: to the left there is the room of the rows' names.
+    """
     lines = 1 + ax.get_xlabel().count("\n")
     ax.legend(
         handles=handles,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
+        loc="upper right",
+        bbox_to_anchor=(1.0, 0.0),
         borderaxespad=2.9 + 1.3 * lines,
         ncols=columns,
         frameon=False,
@@ -77,9 +81,10 @@ def label_rows(ax: Any, names: list[str]) -> None:
     ax.set_ylim(len(names) - 0.5, -0.5)
 
 
-def width_for(names: list[str]) -> float:
-    """Return the width of a figure, in inches, whose rows have these names."""
-    return 4.6 + 0.085 * max(len(shortened(name)) for name in names)
+def width_for(names: list[str], labels: Sequence[str] = ()) -> float:
+    """Return the width of a figure, in inches, whose rows have these names and whose legend has these labels."""
+    longest = max((len(label) for label in labels), default=0)
+    return max(4.6 + 0.085 * max(len(shortened(name)) for name in names), 4.0 + 0.085 * longest)
 
 
 def right_column(ax: Any, header: str, texts: list[str]) -> None:

@@ -185,8 +185,8 @@ def _draw_curve(ax: Any, x: NDArray[np.float64], effect: Effect, alpha: float) -
     hidden = ~bounded  # a piece of the band needs both of its ends
     hidden[1:] |= ~bounded[:-1]
     hidden[:-1] |= ~bounded[1:]
-    known = "-" if bounded.any() else ":"
-    handles: list[Any] = [Line2D([], [], color=COLORS[0], linestyle=known, linewidth=LINE, label="estimate")]
+    look: dict[str, Any] = {"color": COLORS[0], "linestyle": "-" if bounded.any() else ":"}
+    handles: list[Any] = [Line2D([], [], linewidth=LINE, label="estimate", **look)]
     ax.plot(x, effect.mean, color=COLORS[0], linewidth=LINE / 2, linestyle=":")
     ax.plot(x, np.where(bounded, effect.mean, np.nan), color=COLORS[0], linewidth=LINE, gid="estimate")
     style: dict[str, Any] = {"color": COLORS[0], "alpha": 0.2, "linewidth": 0}

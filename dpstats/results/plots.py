@@ -126,7 +126,8 @@ def coefplot(
         raise OptionError("the fits have no coefficient but the intercept; write coefplot(..., intercept=True)")
     series = [part.only(names) for part in series]
     series = [replace(part, label=title) for part, title in zip(series, titles, strict=True)]
-    ax = axes_for(ax, "coefplot", width_for(names), 1.5 + len(names) * (0.22 + 0.13 * len(series)))
+    width = width_for(names, titles if len(series) > 1 else ())
+    ax = axes_for(ax, "coefplot", width, 1.5 + len(names) * (0.22 + 0.13 * len(series)))
     ax.axvline(0.0, color="0.7", linewidth=0.8, zorder=0)
     ax.set_xlabel("coefficient")
     draw_intervals(ax, series, names, show_labels=len(series) > 1 or labels is not None, level=level)
