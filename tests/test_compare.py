@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import gc
 import math
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -294,6 +296,18 @@ def test_private_objects_show_nothing(pair):
     estimates = Estimates(numbers, numbers, np.full((3, 2), 31.4159), numbers)
     for thing in (ModelTable(numbers[None], numbers), PlainFit(314159, estimates)):
         assert "314159" not in repr(thing).replace(".", "")
+
+
+def test_rows_off_the_lattice_are_read_for_comparisons_only():
+    """No sensitivity holds for them, so no release may come near."""
+    package = Path(dps.__file__).parent
+    users = {
+        str(module.relative_to(package))
+        for module in package.rglob("*.py")
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "dpstats.records.model_table"
+    }
+    assert users == {"models/compare.py"}
 
 
 def test_comparing_charges_no_ledger_and_draws_no_noise(tmp_path):

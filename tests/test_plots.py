@@ -406,6 +406,9 @@ def test_nothing_is_cut_off_or_overlaps(fit, plain, unidentified, adult, ledger)
         dps.plot_comparison(dps.compare(fit, adult.data)),
     ]
     drawn += [dps.plot_effect(fit, "age"), dps.plot_effect(fit, "sex"), dps.plot_effect(unidentified, "age")]
+    huge = {"x": np.arange(300.0), "g": np.array(["a", "b"] * 150, dtype=object), "y": 1e6 * np.arange(300.0)}
+    bounds = {"x": (0, 300), "y": (0, 3e8)}
+    drawn += [dps.plot_effect(dps.dp_ols("y ~ x + C(g)", huge, math.inf, bounds=bounds, levels={"g": ["a", "b"]}), "g")]
     for ax in [*drawn, dps.plot_budget(ledger)]:
         ax.figure.canvas.draw()
         page = ax.figure.get_window_extent().padded(1)

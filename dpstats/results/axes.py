@@ -11,6 +11,8 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 """Told apart by colour-blind readers (Okabe and Ito 2008)."""
 MARKERS = "osD^vPX"
 ALARM = "#B00020"
+MOST_TICKS = 5
+"""Few enough for large numbers to stand side by side on a small picture."""
 
 
 def axes_for(ax: Any, caller: str, width: float, height: float) -> Any:
@@ -38,7 +40,9 @@ def axes_for(ax: Any, caller: str, width: float, height: float) -> Any:
     except ImportError:
         raise ImportError(f"{caller}() needs matplotlib: pip install 'dpstats[plot]'") from None
     if ax is None:
-        return plt.subplots(figsize=(width, height), layout="constrained")[1]
+        ax = plt.subplots(figsize=(width, height), layout="constrained")[1]
+        ax.locator_params(axis="x", nbins=MOST_TICKS)
+        return ax
     if not isinstance(ax, Axes):
         raise OptionError(f"ax must be matplotlib Axes, as in fig, ax = plt.subplots(); not {shown(ax)}")
     return ax
