@@ -260,7 +260,7 @@ def band(ax):
 
 def test_an_effect_over_a_range_is_the_fits_prediction_with_its_interval(adult):
     formula = "hours_per_week ~ bs(age, df=4) + C(sex) + education_num"
-    fit = dps.dp_ols(formula, adult.data, epsilon=5, schema=adult.schema)
+    fit = dps.dp_ols(formula, adult.data, epsilon=50, schema=adult.schema)
     ax = dps.plot_effect(fit, "age", at={"sex": "Male"}, alpha=0.1, n_points=25)
     ages = np.linspace(adult.schema["age"].lower, adult.schema["age"].upper, 25)
     curve = points(ax, "estimate")
@@ -279,7 +279,7 @@ def test_an_effect_over_a_range_is_the_fits_prediction_with_its_interval(adult):
 
 
 def test_an_effect_of_a_category_has_one_row_for_each_level(adult):
-    fit = dps.dp_ols("hours_per_week ~ age * C(sex) + C(race)", adult.data, epsilon=5, schema=adult.schema)
+    fit = dps.dp_ols("hours_per_week ~ age * C(sex) + C(race)", adult.data, epsilon=50, schema=adult.schema)
     ax = dps.plot_effect(fit, "race")
     levels = list(adult.schema["race"].levels)
     assert row_labels(ax) == levels
