@@ -9,6 +9,7 @@ from dpstats.errors import (
     DPStatsError,
     FormulaError,
     InfeasibleError,
+    NotPrivateError,
     NotReleasedError,
     OptionError,
     ReleaseError,
@@ -17,14 +18,20 @@ from dpstats.errors import (
 from dpstats.mechanisms.classifier_options import Objective, WKLObjective, WKLOutput
 from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional
 from dpstats.models.bounds import private_bounds
+from dpstats.models.compare import compare
+from dpstats.models.comparison import Comparison
+from dpstats.models.comparison_plot import plot_comparison
 from dpstats.models.levels import private_levels
 from dpstats.models.logit import dp_logit
 from dpstats.models.ols import dp_moments, dp_ols
 from dpstats.models.svm import dp_svm
 from dpstats.planning import Plan, plan
 from dpstats.privacy.ledger import Ledger
+from dpstats.results.budget_plot import plot_budget
 from dpstats.results.classifier import DPLogitResults, DPSVMResults
+from dpstats.results.effect_plot import plot_effect
 from dpstats.results.logit import DPTaylorLogitResults
+from dpstats.results.plots import coefplot
 from dpstats.results.point import PointResults
 from dpstats.results.release import MomentRelease, fit_many, load_release
 from dpstats.results.results import DPResults
@@ -42,6 +49,7 @@ __all__ = [
     "BudgetError",
     "BudgetExceeded",
     "Categorical",
+    "Comparison",
     "Continuous",
     "DPLogitResults",
     "DPResults",
@@ -56,6 +64,7 @@ __all__ = [
     "InfeasibleError",
     "Ledger",
     "MomentRelease",
+    "NotPrivateError",
     "NotReleasedError",
     "Objective",
     "OptionError",
@@ -66,6 +75,8 @@ __all__ = [
     "SchemaError",
     "WKLObjective",
     "WKLOutput",
+    "coefplot",
+    "compare",
     "datasets",
     "dp_logit",
     "dp_moments",
@@ -74,6 +85,9 @@ __all__ = [
     "fit_many",
     "load_release",
     "plan",
+    "plot_budget",
+    "plot_comparison",
+    "plot_effect",
     "private_bounds",
     "private_levels",
     "regression_table",

@@ -59,3 +59,7 @@ class OptionError(DPStatsError, ValueError):
 
 class NotReleasedError(DPStatsError, AttributeError):
     """The quantity was not released; an ``AttributeError``, so that ``hasattr`` and ``getattr(..., default)`` work."""
+
+
+class NotPrivateError(DPStatsError, TypeError):
+    """What holds exact properties of confidential data was about to be stored or copied."""

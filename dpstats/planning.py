@@ -16,6 +16,7 @@ from dpstats.inference.moment_test import Contrast
 from dpstats.mechanisms.options import MOMENT_MECHANISMS, SSP, as_mechanism
 from dpstats.mechanisms.ssp import MomentPlan, plan_moments
 from dpstats.privacy.notions import Budget, budget_of
+from dpstats.results.axes import axes_for, plain
 from dpstats.specification.design import Design, build_design
 from dpstats.specification.schema import Continuous, Schema
 from dpstats.specification.view import facts_of
@@ -139,13 +140,10 @@ class Plan:
         ------
         ImportError
             Without matplotlib.
+        OptionError
+            If `ax` is something else.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise ImportError("plot() needs matplotlib: pip install 'dpstats[plot]'") from None
-
-        ax = ax if ax is not None else plt.subplots(figsize=(6, 0.4 * len(self.table) + 1.2), layout="constrained")[1]
+        ax = axes_for(ax, "plot", 6.0, 0.4 * len(self.table) + 1.2)
         finite = self.table["width"].where(self.table["width"] < math.inf)
         positions = range(len(finite))
         ax.barh(positions, finite.fillna(0.0), color="0.6")
@@ -153,7 +151,7 @@ class Plan:
         for position in positions:
             if math.isnan(finite.iloc[position]):
                 ax.text(1.05, position, "unbounded", va="center")
-        ax.set_yticks(positions, self.table.index)
+        ax.set_yticks(positions, list(map(plain, self.table.index)))
         ax.set_ylim(len(finite) - 0.5, -0.5)
         ax.set_xlim(0.0, max(2.0, 1.05 * finite.max()) if finite.notna().any() else 2.0)
         ax.set_xlabel("expected interval width / non-private width")

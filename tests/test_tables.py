@@ -53,7 +53,7 @@ def fits(adult, bank):
         "simulated": dps.dp_ols(HOURS, **hours, epsilon=1, rng=np.random.default_rng(0)),
         "exact": exact,
         "point": dps.dp_ols(HOURS, **hours, epsilon=1, delta=1e-6, mechanism="adassp"),
-        "logit": dps.dp_logit("y ~ balance + C(housing)", bank.data, epsilon=2, schema=bank.schema),
+        "logit": dps.dp_logit("y ~ balance + C(housing)", bank.data, epsilon=20, schema=bank.schema),
         "taylor": dps.dp_logit("y ~ C(housing)", bank.data, 2, schema=bank.schema, mechanism="functional"),
     }
 
@@ -197,7 +197,7 @@ def test_without_noise_the_columns_agree_with_statsmodels(fits):
 def test_the_rows_below_say_what_was_spent_and_how(fits):
     chosen = [fits[name] for name in ("private", "zcdp", "reference", "simulated", "point", "logit")]
     rows = rows_by_label(parsed(dps.regression_table(chosen, format="html"), "html"))
-    assert rows["epsilon"] == ["1", "", "inf", "inf", "1", "2"]
+    assert rows["epsilon"] == ["1", "", "inf", "inf", "1", "20"]
     assert rows["delta"] == ["", "", "", "", "1e-06", ""]
     assert rows["rho"] == ["", "0.1", "", "", "", ""]
     assert rows["Mechanism"] == [getattr(fit, "mechanism", "none") for fit in chosen]
@@ -487,7 +487,7 @@ def test_summary_col_takes_our_results(mixed):
     for cell, fit in zip(lines["age"].split()[1:], mixed[:3], strict=True):
         assert number(cell) == pytest.approx(fit.params["age"], abs=1e-4)
     assert lines["balance"].split()[1].strip("*") == f"{mixed[3].params['balance']:.4f}"
-    privacy = "epsilon = 1 (pure) NOT PRIVATE: simulated noise epsilon = 2 (pure)"
+    privacy = "epsilon = 1 (pure) NOT PRIVATE: simulated noise epsilon = 20 (pure)"
     assert " ".join(lines["Privacy"].split()[1:]) == privacy
     assert f"{mixed[0].nobs:,.0f} (dp)" in lines["Observations"]
     assert "Privacy" not in str(summary_col(mixed, info_dict={"N": lambda fit: f"{fit.nobs:.0f}"}))

@@ -7,21 +7,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from dpstats.errors import NotReleasedError, OptionError, shown
+from dpstats.errors import NotReleasedError
 from dpstats.inference.score_fit import is_large_step
 from dpstats.results.not_released import NOT_RELEASED_BY_CLASSIFIERS
 from dpstats.results.perturbed_release import PerturbedRelease
-from dpstats.results.prediction import LinearPredictions, predict_rows
+from dpstats.results.prediction import NEW_ROWS, LinearPredictions, Predictions, predict_rows, require_which
 from dpstats.results.results import DPResults
 from dpstats.specification.schema import Continuous
 
 _LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj"})
 QUICK_DRAWS = 10
 """Intervals of predictions, of which there may be very many, use a tenth of the draws of the noise's law."""
-NEW_ROWS = "predictions for the confidential rows were not released; pass new rows, as in predict(new_data)"
 
 
 class DPClassifierResults(DPResults):
@@ -132,7 +130,7 @@ class DPLogitResults(DPClassifierResults):
         OptionError
             If `which` is none of these.
         """
-        _require_which(which, ("mean", "linear", "class"))
+        require_which(which, ("mean", "linear", "class"))
         linear = self._linear(exog)
         if which == "class":
             return self._classes(linear)
@@ -158,7 +156,7 @@ class DPLogitResults(DPClassifierResults):
         NotReleasedError, DataError, OptionError
             As for `predict`.
         """
-        _require_which(which, ("mean", "linear"))
+        require_which(which, ("mean", "linear"))
         return Predictions(self._intervals(exog), logistic=which == "mean")
 
 
@@ -191,7 +189,7 @@ class DPSVMResults(DPClassifierResults):
         OptionError
             If `which` is none of these.
         """
-        _require_which(which, ("linear", "class"))
+        require_which(which, ("linear", "class"))
         linear = self._linear(exog)
         return self._classes(linear) if which == "class" else linear
 
@@ -209,49 +207,3 @@ class DPSVMResults(DPClassifierResults):
             As for `predict`.
         """
         return Predictions(self._intervals(exog), logistic=False)
-
-
-class Predictions:
-    """Predictions for public rows with intervals, as statsmodels prints those of a logit.
-
-    Parameters
-    ----------
-    linear : LinearPredictions
-        Linear predictors and their inference.
-    logistic : bool
-        True for probabilities.
-    """
-
-    def __init__(self, linear: LinearPredictions, logistic: bool) -> None:
-        self._linear = linear
-        self._logistic = logistic
-
-    def _map(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(expit(values)) if self._logistic else values
-
-    @property
-    def predicted(self) -> NDArray[np.float64]:
-        """Predictions, shape (n,)."""
-        return self._map(self._linear.estimates)
-
-    @property
-    def se(self) -> NDArray[np.float64]:
-        """Standard errors, sampling and privacy noise together (delta method for probabilities), shape (n,)."""
-        p = self.predicted
-        return self._linear.errors * (p * (1 - p) if self._logistic else 1.0)
-
-    def conf_int(self, alpha: float = 0.05) -> NDArray[np.float64]:
-        """Return confidence intervals of level 1 - alpha, shape (n, 2)."""
-        return self._map(self._linear.intervals(alpha))
-
-    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return predictions, standard errors and intervals with statsmodels' column names."""
-        ends = self.conf_int(alpha)
-        columns = {"predicted": self.predicted, "se": self.se, "ci_lower": ends[:, 0], "ci_upper": ends[:, 1]}
-        return pd.DataFrame(columns, index=self._linear.index)
-
-
-def _require_which(which: object, allowed: tuple[str, ...]) -> None:
-    if not isinstance(which, str) or which not in allowed:
-        *others, last = map(repr, allowed)
-        raise OptionError(f"which must be {', '.join(others)} or {last}, not {shown(which)}")

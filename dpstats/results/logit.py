@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 from scipy.special import expit
 
-from dpstats.errors import NotReleasedError, OptionError, shown
+from dpstats.errors import NotReleasedError
+from dpstats.results.prediction import NEW_ROWS, LinearPredictions, Predictions, require_which
 from dpstats.results.results import DPResults
 
 _LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj"})
@@ -51,10 +52,30 @@ class DPTaylorLogitResults(DPResults):
         OptionError
             If `which` is neither.
         """
-        if which not in ("mean", "linear"):
-            raise OptionError(f"which must be 'mean' or 'linear', not {shown(which)}")
+        require_which(which, ("mean", "linear"))
         linear = super().predict(exog)
         return linear if which == "linear" else pd.Series(expit(linear.to_numpy()), index=linear.index)
+
+    def get_prediction(self, exog: Any = None, which: str = "mean") -> Predictions:
+        """Predict for new rows, with intervals about the Taylor objective's minimiser.
+
+        Parameters
+        ----------
+        exog : pandas.DataFrame or dict of array-like
+            Rows with the regressors' raw columns.
+        which : {"mean", "linear"}
+            As for `predict`.
+
+        Raises
+        ------
+        NotReleasedError, DataError, OptionError
+            As for `predict`.
+        """
+        require_which(which, ("mean", "linear"))
+        if exog is None:
+            raise NotReleasedError(NEW_ROWS)
+        found = LinearPredictions.of(self.design, exog, self._moments, self._space, self._fit)
+        return Predictions(found, logistic=which == "mean")
 
     rsquared = rsquared_adj = property()
     """Absent, so that `__getattr__` says why."""

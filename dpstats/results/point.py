@@ -12,13 +12,14 @@ from dpstats.privacy.cost import PrivacyCost
 from dpstats.results.contrast_test import check_alpha
 from dpstats.results.model_info import ModelInfo
 from dpstats.results.not_released import NOT_RELEASED
-from dpstats.results.prediction import predict_rows
+from dpstats.results.prediction import NEW_ROWS, predict_rows
 from dpstats.results.tidy import glance_point, tidy_point
 from dpstats.specification.design import Design
 
 _INFERENCE = frozenset(
     {"bse", "bse_sampling", "bse_privacy", "tvalues", "pvalues", "conf_int", "cov_params", "cov_type"}
     | {"t_test", "wald_test", "f_test", "wald_test_terms", "slopes_test", "kappa", "snr"}
+    | {"t_test_pairwise", "anova", "get_prediction"}
 )
 _COUNTS = frozenset({"nobs", "nobs_sd", "df_resid", "df_model", "scale", "rsquared", "rsquared_adj"})
 
@@ -74,9 +75,7 @@ class PointResults:
             If a column is missing.
         """
         if exog is None:
-            raise NotReleasedError(
-                "predictions for the confidential rows were not released; pass new rows, predict(new_data)"
-            )
+            raise NotReleasedError(NEW_ROWS)
         return predict_rows(self.design, self.params.to_numpy(), exog)
 
     def summary(self) -> Any:

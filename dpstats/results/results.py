@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.linalg import null_space
 
-from dpstats.errors import NotReleasedError
-from dpstats.inference.moment_test import contrasts
-from dpstats.results.constraints import read_constraints
-from dpstats.results.contrast_test import ContrastTest, check_alpha
-from dpstats.results.fitted import FittedModel
-from dpstats.results.joint_test import JointTest, TermTests, joint_test, term_tests
+from dpstats.errors import DataError, NotReleasedError
+from dpstats.results.contrast_test import check_alpha
 from dpstats.results.not_released import NOT_RELEASED
-from dpstats.results.prediction import predict_rows
+from dpstats.results.prediction import NEW_ROWS, LinearPredictions, MeanPredictions, predict_rows
 from dpstats.results.statsmodels_class import StatsmodelsClass
+from dpstats.results.tested import TestedModel
 from dpstats.results.tidy import glance, tidy
 
 
-class DPResults(FittedModel, StatsmodelsClass):
+class DPResults(TestedModel, StatsmodelsClass):
     """A fitted private linear model.
 
     Everything here is computed from one released vector of noisy moments, from public facts and from the known law of
@@ -71,74 +65,6 @@ class DPResults(FittedModel, StatsmodelsClass):
         """True if another formula's release was fitted, whose cost is shared."""
         return self.model.formula != self.release.formula
 
-    def t_test(self, r_matrix: Any) -> ContrastTest:
-        """Test linear contrasts of the coefficients one by one.
-
-        Parameters
-        ----------
-        r_matrix : str, list of str, array of shape (m, q), or tuple (array, values)
-            Constraints as in statsmodels: ``"x1 = x2"``, ``"C(g)[T.b] = 0.5"``.
-
-        Returns
-        -------
-        ContrastTest
-            ``effect``, ``sd``, ``tvalue``, ``pvalue``, ``conf_int(alpha)``, ``summary_frame()``.
-
-        Raises
-        ------
-        OptionError
-            If the constraints cannot be read.
-        """
-        read = read_constraints(r_matrix, self.model.exog_names)
-        found = contrasts(self._moments, self._space, self._fit, read.matrix)
-        return ContrastTest(tuple(found), read.tested, self._space.half, self.privacy.is_private)
-
-    def wald_test(self, r_matrix: Any, *, use_f: bool | None = None, scalar: bool | None = None) -> JointTest:
-        """Test linear hypotheses jointly.
-
-        Parameters
-        ----------
-        r_matrix : str, list of str, array of shape (m, q), or tuple (array, values)
-            Constraints as in statsmodels.
-        use_f : bool, optional
-            True prints chi-squared / m, as `f_test` does.
-        scalar : bool, optional
-            As in statsmodels, and without effect: ``statistic`` is always a number.
-
-        Returns
-        -------
-        JointTest
-            ``statistic`` (chi-squared), ``pvalue``, ``df_denom``.
-
-        Raises
-        ------
-        OptionError
-            If the constraints cannot be read, or are linearly dependent.
-
-        Notes
-        -----
-        A score test under the known law of the noise; under Laplace noise the p-value comes from 10,000 draws of it.
-        """
-        found = joint_test(self._moments, self._space, self._fit, read_constraints(r_matrix, self.model.exog_names))
-        return replace(found, distribution="F") if use_f else found
-
-    def f_test(self, r_matrix: Any) -> JointTest:
-        """Test linear hypotheses jointly; the same test as `wald_test`, with ``fvalue`` = chi-squared / m."""
-        return self.wald_test(r_matrix, use_f=True)
-
-    def wald_test_terms(self) -> TermTests:
-        """Test each term of the formula jointly, all coefficients of a term equal to 0."""
-        terms = [column.term for column in self.design.columns]
-        return term_tests(self._moments, self._space, self._fit, terms)
-
-    def slopes_test(self) -> JointTest | None:
-        """Test the model against the constant alone, or against 0 without one; None if there is nothing to test."""
-        space = self._space
-        rows = np.eye(space.n_params)[[c.term != "1" for c in self.design.columns]]
-        if space.has_constant and len(rows) == space.n_params:  # as with 0 + C(g): the constant is a sum of columns
-            rows = null_space(np.linalg.solve(space.r, space.q.T @ space.constant)[None]).T
-        return self.wald_test(rows) if len(rows) else None
-
     def refit(self, formula: str) -> DPResults:
         """Fit another formula from the same release, at no further cost.
 
@@ -178,22 +104,100 @@ class DPResults(FittedModel, StatsmodelsClass):
             If a column is missing.
         """
         if exog is None:
-            raise NotReleasedError(
-                "predictions for the confidential rows were not released; pass new rows, predict(new_data)"
-            )
+            raise NotReleasedError(NEW_ROWS)
         return predict_rows(self.design, self.params.to_numpy(), exog)
 
-    def summary(self, alpha: float = 0.05) -> Any:
-        """Return a printable table: text, LaTeX, HTML or CSV, as in statsmodels.
+    def get_prediction(self, exog: Any = None) -> Any:
+        """Predict the mean response for new rows, with intervals for the mean and for new observations.
 
         Parameters
         ----------
+        exog : pandas.DataFrame or dict of array-like
+            Rows with the regressors' raw columns.
+
+        Returns
+        -------
+        MeanPredictions
+            ``predicted_mean``, ``se_mean``, ``se_obs``, ``conf_int(obs, alpha)`` and ``summary_frame(alpha)``.
+
+        Raises
+        ------
+        NotReleasedError, DataError
+            As for `predict`.
+        """
+        if exog is None:
+            raise NotReleasedError(NEW_ROWS)
+        found = LinearPredictions.of(self.design, exog, self._moments, self._space, self._fit)
+        return MeanPredictions(found, self.scale)
+
+    def summary(
+        self,
+        yname: str | None = None,
+        xname: Sequence[str] | None = None,
+        title: str | None = None,
+        alpha: float = 0.05,
+        slim: bool = False,
+    ) -> Any:
+        """Return a printable table: text, LaTeX, HTML or CSV, as in statsmodels; HTML in notebooks.
+
+        Parameters
+        ----------
+        yname : str, optional
+            What to print for the response's name.
+        xname : sequence of str, optional
+            What to print for the coefficients' names.
+        title : str, optional
+            Heading; "NOT PRIVATE" is added where it applies.
         alpha : float
             1 - alpha is the level of the intervals shown.
-        """
-        from dpstats.results.summary import summarize
+        slim : bool
+            True for a shorter head and no notes but those on privacy and on what is estimated.
 
-        return summarize(self, check_alpha(alpha))
+        Raises
+        ------
+        OptionError
+            If an argument is out of range.
+        """
+        from dpstats.results.summary import Naming, summarize
+
+        return summarize(self, check_alpha(alpha), Naming.of(self.model, yname, xname, title), slim=bool(slim))
+
+    def summary2(self, *arguments: Any, **options: Any) -> Any:
+        """Return `summary`, of which there is one style only; the arguments are those of `summary`."""
+        return self.summary(*arguments, **options)
+
+    def remove_data(self) -> None:
+        """Do nothing, as there is no data to remove: a result holds released numbers and public facts."""
+
+    def save(self, fname: Any, remove_data: bool = False) -> None:
+        """Pickle the result; `load` reads it.
+
+        Parameters
+        ----------
+        fname : str, Path or file
+            Where to write.
+        remove_data : bool
+            As in statsmodels, and without effect.
+        """
+        from statsmodels.iolib.smpickle import save_pickle
+
+        save_pickle(self, fname)
+
+    @classmethod
+    def load(cls, fname: Any) -> Any:
+        """Read a result that `save` wrote. Unpickling runs code: load files that you trust only.
+
+        Raises
+        ------
+        DataError
+            If the file holds something else.
+        """
+        from statsmodels.iolib.smpickle import load_pickle
+
+        found = load_pickle(fname)
+        if not isinstance(found, cls):
+            raise DataError(f"{str(fname)!r} does not hold a {cls.__name__}")
+        return found
 
     def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return the coefficients as a table with broom's column names.

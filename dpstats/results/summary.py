@@ -2,27 +2,69 @@
 
 from __future__ import annotations
 
-import copy
-import html
 import math
 import textwrap
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpstats.errors import OptionError, shown
 from dpstats.inference.diagnostics import word
-from dpstats.results.escape import LATEX_REST, latex
+from dpstats.results.escaping_summary import escaping_summary
+from dpstats.results.model_info import ModelInfo
+from dpstats.results.summary_notes import notes_of, warning_note
 from dpstats.results.tidy import informative_slopes_test
 
 if TYPE_CHECKING:
     from dpstats.results.joint_test import JointTest
     from dpstats.results.point import PointResults
     from dpstats.results.results import DPResults
-    from dpstats.specification.rules import RowRules
 
+SLIM = frozenset({"Dep. Variable:", "Model:", "No. Observations:", "No. Rows:", "R-squared (noisy):"}) | {
+    *("Privacy:", "Neighbors:", "Privacy unit:", "Signal:"),
+}
+"""Rows of a slim head."""
 _NOISE = {"real": "", "simulated": "NOT PRIVATE: simulated noise", "none": "NOT PRIVATE: no noise"}
 
 
-def summarize(results: DPResults, alpha: float) -> Any:
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What a summary calls things (zone: public).
+
+    Attributes
+    ----------
+    yname : str
+        The response.
+    xname : list of str
+        The coefficients.
+    title : str or None
+        Heading; None for the usual one.
+    """
+
+    yname: str
+    xname: list[str]
+    title: str | None = None
+
+    @classmethod
+    def of(cls, model: ModelInfo, yname: Any, xname: Any, title: Any) -> Naming:
+        """Take the model's names where the user gives no others.
+
+        Raises
+        ------
+        OptionError
+            If a name is no text, or there are not as many as coefficients.
+        """
+        for argument, text in (("yname", yname), ("title", title)):
+            if text is not None and not isinstance(text, str):
+                raise OptionError(f"{argument} must be a text, not {shown(text)}")
+        names = list(model.exog_names) if xname is None or isinstance(xname, str) else list(xname)
+        if isinstance(xname, str) or len(names) != len(model.exog_names) or not all(isinstance(n, str) for n in names):
+            raise OptionError(
+                f"xname must be a list of {len(model.exog_names)} texts, one per coefficient, not {shown(xname)}"
+            )
+        return cls(model.endog_names if yname is None else yname, names, title)
+
+
+def summarize(results: DPResults, alpha: float, naming: Naming, *, slim: bool = False) -> Any:
     """Return a statsmodels ``Summary`` of a fit.
 
     Parameters
@@ -31,15 +73,23 @@ def summarize(results: DPResults, alpha: float) -> Any:
         The fit.
     alpha : float
         Level of the intervals is 1 - alpha.
+    naming : Naming
+        What to call things.
+    slim : bool
+        True for a short head and few notes.
     """
     warning = _NOISE[results.privacy.noise]
+    left, right = _left(results, naming), _right(results, warning)
+    if slim:
+        left, right = ([row for row in side if row[0] in SLIM] for side in (left, right))
     return _assemble(
         results,
         warning,
-        _left(results),
-        _right(results, warning),
-        _coefficient_table(results, alpha),
-        _notes(results, alpha, warning),
+        naming,
+        left,
+        right,
+        _coefficient_table(results, alpha, naming),
+        notes_of(results, alpha, warning, slim=slim),
     )
 
 
@@ -61,26 +111,30 @@ def summarize_point(results: PointResults) -> Any:
     style = {**fmt_params, "data_fmts": ["%s", "%s", "%s"]}
     table = SimpleTable(rows, ["coef", "", ""], list(results.model.exog_names), txt_fmt=style)
     notes = [results.no_inference, f"Estimand: {results.estimand}."]
-    return _assemble(results, warning, left, _privacy_rows(results, warning), table, notes + _warning_note(warning))
+    naming = Naming(results.model.endog_names, list(results.model.exog_names))
+    right = _privacy_rows(results, warning)
+    return _assemble(results, warning, naming, left, right, table, notes + warning_note(warning))
 
 
 def _assemble(
     results: DPResults | PointResults,
     warning: str,
+    naming: Naming,
     left: list[tuple[str, str]],
     right: list[tuple[str, str]],
     coefficients: Any,
     notes: list[str],
 ) -> Any:
-    title = f"{results.model_name} Regression Results" + (f" - {warning}" if warning else "")
-    summary = _escaping_summary()
+    usual = f"{results.model_name} Regression Results" if naming.title is None else naming.title
+    title = usual + (f" - {warning}" if warning else "")
+    summary = escaping_summary()
     summary.add_table_2cols(
         results,
         title=title,
         gleft=[(name, [value]) for name, value in left],
         gright=[(name, [value]) for name, value in right],
-        yname=results.model.endog_names,
-        xname=results.model.exog_names,
+        yname=naming.yname,
+        xname=naming.xname,
     )
     summary.tables.append(coefficients)
     summary.add_extra_txt(["Notes:", *(f"[{i}] {_wrapped(note)}" for i, note in enumerate(notes, start=1))])
@@ -92,45 +146,11 @@ def _wrapped(note: str) -> str:
     return textwrap.fill(note, 106, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
-def _escaping_summary() -> Any:
-    """Return an empty statsmodels ``Summary`` that escapes what statsmodels leaves as it is."""
-    from statsmodels.iolib.summary import Summary
-
-    class DPSummary(Summary):  # type: ignore[misc]
-        """A statsmodels summary with escaped HTML and LaTeX, and CSV whose cells may hold commas."""
-
-        def as_html(self) -> str:
-            plain = self._with_cells(html.escape)
-            for table in plain.tables:
-                table.title = html.escape(table.title) if table.title else table.title
-            plain.extra_txt = html.escape(plain.extra_txt or "")
-            return str(super(DPSummary, plain).as_html())
-
-        def as_latex(self) -> str:
-            plain = self._with_cells(lambda text: text.translate(LATEX_REST))
-            plain.extra_txt = latex(plain.extra_txt or "")
-            return str(super(DPSummary, plain).as_latex())
-
-        def as_csv(self) -> str:
-            plain = self._with_cells(lambda text: '"' + text.replace('"', '""') + '"' if "," in text else text)
-            return str(super(DPSummary, plain).as_csv())
-
-        def _with_cells(self, escape: Callable[[str], str]) -> DPSummary:
-            plain = copy.deepcopy(self)
-            for table in plain.tables:
-                for row in table:
-                    for cell in row:
-                        cell.data = escape(str(cell.data))
-            return plain
-
-    return DPSummary()
-
-
-def _left(results: DPResults) -> list[tuple[str, str]]:
+def _left(results: DPResults, naming: Naming) -> list[tuple[str, str]]:
     noise = f" +/- {results.nobs_sd:.3g} (dp)" if results.nobs_sd else ""
     slopes = informative_slopes_test(results)
     return [
-        ("Dep. Variable:", results.model.endog_names),
+        ("Dep. Variable:", naming.yname),
         ("Model:", results.model_name),
         ("Mechanism:", results.mechanism),
         *([("Loss:", results.loss)] if results.is_classifier else []),
@@ -192,7 +212,7 @@ def _decimal(value: float) -> str:
     return "hidden by noise" if math.isnan(value) else f"{value:.3f}"
 
 
-def _coefficient_table(results: DPResults, alpha: float) -> Any:
+def _coefficient_table(results: DPResults, alpha: float, naming: Naming) -> Any:
     from statsmodels.iolib.summary import forg
     from statsmodels.iolib.table import SimpleTable
     from statsmodels.iolib.tableformatting import fmt_params
@@ -214,72 +234,4 @@ def _coefficient_table(results: DPResults, alpha: float) -> Any:
         )
     header = ["coef", "std err", "privacy", "z", "P>|z|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
     style = {**fmt_params, "data_fmts": ["%s", "%s", "%s", "%8s", "%s", "%11s", "%11s"]}
-    return SimpleTable(rows, header, list(results.model.exog_names), txt_fmt=style)
-
-
-def _notes(results: DPResults, alpha: float, warning: str) -> list[str]:
-    notes = [
-        'std err contains sampling and privacy noise; "privacy" is the part that is privacy noise.',
-        f"Intervals and P>|z| invert a test that accounts for the noise in {_noisy_matrix(results)} (Fieller): "
-        "intervals are asymmetric, possibly unbounded, and P>|z| cannot be read off z.",
-        f"Estimand: {results.estimand}. Values outside the bounds are clipped, undeclared levels and "
-        "unreadable entries count as missing.",
-        *_row_notes(results.design.rules),
-    ]
-    notes += results.release.remarks
-    if results.is_classifier:
-        notes.append(f"Success is {results.model.endog_names} = {results.levels[-1]}.")
-    if results.is_classifier and results.is_large_step and results.privacy.noise != "none":
-        notes.append(
-            "The ridge is strong beside the data: taking it out is a large step, so that estimates and intervals are "
-            "rough."
-        )
-    unbounded = any(math.isinf(low) for low in results.conf_int(alpha)[0])
-    if unbounded and results.privacy.noise == "none":
-        notes.append("(-inf, inf): the columns do not identify this coefficient.")
-    elif unbounded:
-        notes.append(
-            "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows, fewer "
-            "columns or tighter bounds would help."
-        )
-    elif results.outweighed:
-        notes.append(
-            f"The ridge outweighs the data in {', '.join(results.outweighed)}: estimate and interval say little about "
-            "the least-squares coefficient. A larger epsilon, more rows or tighter bounds would help."
-        )
-    if results.shares_release:
-        notes.append(
-            f"Fitted from the release of {results.release.formula!r} on its complete rows; what was spent on it is "
-            "shared by all fits from it."
-        )
-    if results.cov_type.startswith("HC"):
-        notes.append(f"Standard errors are heteroskedasticity-consistent ({results.cov_type}), from a further release.")
-    if results.scale_clamped and not results.is_binary:
-        notes.append(
-            "The noise hides the residual variance; Residual Std. Err. and the sampling part of std err are guesses."
-        )
-    return notes + _warning_note(warning)
-
-
-def _row_notes(rules: RowRules) -> list[str]:
-    """Say what the call declared of rows."""
-    notes = []
-    if rules.missing == "none":
-        notes.append(
-            "The columns were declared complete: a missing number was read as the middle of its range, a missing level "
-            "as the first one."
-        )
-    if rules.weights is not None:
-        bounds = rules.weights.bounds
-        notes.append(f"Weighted by {rules.weights.column}, clipped to ({bounds.lower:g}, {bounds.upper:g}).")
-    if rules.offset:
-        notes.append(f"Offset: {rules.offset}, taken from the outcome before the fit.")
-    return notes
-
-
-def _noisy_matrix(results: DPResults) -> str:
-    return "the Hessian" if results.is_classifier else "X'X"
-
-
-def _warning_note(warning: str) -> list[str]:
-    return [f"{warning}. Do not publish this table as a private release."] if warning else []
+    return SimpleTable(rows, header, naming.xname, txt_fmt=style)

@@ -74,6 +74,18 @@ class Design:
         return tuple(name for name in self.variables if name not in self.response.symbol.variables)
 
     @property
+    def prediction_variables(self) -> tuple[str, ...]:
+        """Raw columns that predictions need: those of the right-hand side and of the offset."""
+        offset = () if self.offset is None else self.offset.symbol.variables
+        return (*self.regressor_variables, *offset)
+
+    @property
+    def read_variables(self) -> tuple[str, ...]:
+        """Raw columns that a fit reads, the weights included."""
+        weights = () if self.rules.weights is None else (self.rules.weights.column,)
+        return tuple(dict.fromkeys((*self.variables, *weights)))
+
+    @property
     def exog_names(self) -> list[str]:
         """Names of the model columns, in order."""
         return [column.name for column in self.columns]

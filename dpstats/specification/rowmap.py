@@ -18,7 +18,7 @@ from dpstats.specification.blocks import Block
 from dpstats.specification.coding import Coding, NoiseKind
 from dpstats.specification.coercion import coerce
 from dpstats.specification.grids import Values
-from dpstats.specification.rules import Missing, Weights
+from dpstats.specification.rules import RowRules
 from dpstats.specification.schema import Schema
 from dpstats.specification.symbols import ScalarSymbol
 
@@ -62,10 +62,7 @@ class RowMap:
     def variables(self) -> tuple[str, ...]:
         """Raw columns that are read."""
         design = self.coding.design
-        if not self.with_response:
-            return design.regressor_variables
-        weights = design.rules.weights
-        return design.variables if weights is None else tuple(dict.fromkeys((*design.variables, weights.column)))
+        return design.read_variables if self.with_response else design.regressor_variables
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -100,8 +97,8 @@ class RowMap:
             _fill(coded[:, start:stop], block, scalars, values, vectors)
             start = stop
         if self.with_response and design.rules.weights is not None:
-            scale, known = _row_scale(design.rules.weights, columns, n_rows, missing)
-            coded *= scale[:, None]
+            weight, known = read_weights(design.rules, columns, n_rows)
+            coded *= np.sqrt(weight / design.rules.weights.bounds.upper)[:, None]
             complete = complete & known
         return CodedRows(coded, complete if missing == "drop" else np.ones(n_rows, dtype=bool))
 
@@ -124,13 +121,15 @@ class RowMap:
         return scaled, finite
 
 
-def _row_scale(
-    weights: Weights, columns: Mapping[str, Any], n_rows: int, missing: Missing
+def read_weights(
+    rules: RowRules, columns: Mapping[str, Any], n_rows: int
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return sqrt(w / largest w) per row, in [0, 1], and where the weight is known."""
-    name = weights.column
-    values, known = coerce(Schema({name: weights.bounds}), {name: columns[name]}, n_rows, missing)
-    return np.sqrt(np.asarray(values[name], dtype=np.float64) / weights.bounds.upper), known
+    """Return the clipped weight of each row, 1 without weights, and where it is known; in the zone of the rows."""
+    if rules.weights is None:
+        return np.ones(n_rows), np.ones(n_rows, dtype=bool)
+    name = rules.weights.column
+    values, known = coerce(Schema({name: rules.weights.bounds}), {name: columns[name]}, n_rows, rules.missing)
+    return np.asarray(values[name], dtype=np.float64), known
 
 
 def _row_norms(rows: NDArray[np.float64], noise: NoiseKind) -> NDArray[np.float64]:

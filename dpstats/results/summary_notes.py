@@ -1,0 +1,97 @@
+"""What stands below a summary: what its numbers contain and estimate, and what is not private."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpstats.results.results import DPResults
+    from dpstats.specification.rules import RowRules
+
+
+def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> list[str]:
+    """Return the notes of a summary.
+
+    Parameters
+    ----------
+    results : DPResults
+        The fit.
+    alpha : float
+        Level of the intervals is 1 - alpha.
+    warning : str
+        Why the fit is not private; empty if it is.
+    slim : bool
+        True for what is estimated and the warning alone.
+    """
+    target = [
+        f"Estimand: {results.estimand}. Values outside the bounds are clipped, undeclared levels and unreadable "
+        "entries count as missing.",
+        *_row_notes(results.design.rules),
+    ]
+    if slim:
+        return target + warning_note(warning)
+    notes = [
+        'std err contains sampling and privacy noise; "privacy" is the part that is privacy noise.',
+        f"Intervals and P>|z| invert a test that accounts for the noise in {_noisy_matrix(results)} (Fieller): "
+        "intervals are asymmetric, possibly unbounded, and P>|z| cannot be read off z.",
+        *target,
+    ]
+    notes += results.release.remarks
+    if results.is_classifier:
+        notes.append(f"Success is {results.model.endog_names} = {results.levels[-1]}.")
+    if results.is_classifier and results.is_large_step and results.privacy.noise != "none":
+        notes.append(
+            "The ridge is strong beside the data: taking it out is a large step, so that estimates and intervals are "
+            "rough."
+        )
+    unbounded = any(math.isinf(low) for low in results.conf_int(alpha)[0])
+    if unbounded and results.privacy.noise == "none":
+        notes.append("(-inf, inf): the columns do not identify this coefficient.")
+    elif unbounded:
+        notes.append(
+            "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows, fewer "
+            "columns or tighter bounds would help."
+        )
+    elif results.outweighed:
+        notes.append(
+            f"The ridge outweighs the data in {', '.join(results.outweighed)}: estimate and interval say little about "
+            "the least-squares coefficient. A larger epsilon, more rows or tighter bounds would help."
+        )
+    if results.shares_release:
+        notes.append(
+            f"Fitted from the release of {results.release.formula!r} on its complete rows; what was spent on it is "
+            "shared by all fits from it."
+        )
+    if results.cov_type.startswith("HC"):
+        notes.append(f"Standard errors are heteroskedasticity-consistent ({results.cov_type}), from a further release.")
+    if results.scale_clamped and not results.is_binary:
+        notes.append(
+            "The noise hides the residual variance; Residual Std. Err. and the sampling part of std err are guesses."
+        )
+    return notes + warning_note(warning)
+
+
+def _row_notes(rules: RowRules) -> list[str]:
+    """Say what the call declared of rows."""
+    notes = []
+    if rules.missing == "none":
+        notes.append(
+            "The columns were declared complete: a missing number was read as the middle of its range, a missing level "
+            "as the first one."
+        )
+    if rules.weights is not None:
+        bounds = rules.weights.bounds
+        notes.append(f"Weighted by {rules.weights.column}, clipped to ({bounds.lower:g}, {bounds.upper:g}).")
+    if rules.offset:
+        notes.append(f"Offset: {rules.offset}, taken from the outcome before the fit.")
+    return notes
+
+
+def _noisy_matrix(results: DPResults) -> str:
+    return "the Hessian" if results.is_classifier else "X'X"
+
+
+def warning_note(warning: str) -> list[str]:
+    """Say that a table is no private release, if it is none."""
+    return [f"{warning}. Do not publish this table as a private release."] if warning else []
