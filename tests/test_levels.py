@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -60,6 +62,58 @@ def test_equal_values_are_one_level_in_one_spelling(column, levels):
     if isinstance(column, np.ndarray):
         (turned,) = counts_of({"g": column[::-1]}, "g")
         assert {key: type(key) for key in turned} == {key: type(key) for key in found}
+
+
+NUMBERS = [1, True, 1.0, np.int64(1), np.float32(1), Decimal(1), Decimal("1.0"), Fraction(1), np.bool_(True)]
+CELLS = [
+    *NUMBERS,
+    *(2, np.int64(2**61), 2**61, 2.0**61, Decimal(2) ** 61, np.uint8(2), Decimal("0.1"), 0.1, Fraction(1, 10), -0.0),
+    *("1", "a", np.str_("a"), "", " ", "\x00", None, float("nan"), math.inf, Decimal("NaN"), Decimal("sNaN")),
+    *(Decimal("1e400"), Fraction(1, 3), pd.NA, [1], b"a", 1j),
+]
+
+
+@pytest.mark.parametrize("partition_rows", [1, 3, 1000])
+def test_one_row_moves_one_count_by_one_whatever_its_cell_is(partition_rows):
+    rng = np.random.default_rng(0)
+
+    def counts(cells):
+        column = np.empty(len(cells), dtype=object)
+        column[:] = cells
+        return count_levels(as_source({"g": column}, partition_rows), ("g",))
+
+    for _ in range(150):
+        chosen = [CELLS[i] for i in rng.integers(len(CELLS), size=8)]
+        at = int(rng.integers(8))
+        (levels, totals), (fewer, parts) = (
+            (found.levels[0], found.counts[0]) for found in (counts(chosen), counts(chosen[:at] + chosen[at + 1 :]))
+        )
+        whole, rest = dict(zip(levels, totals.tolist(), strict=True)), dict(zip(fewer, parts.tolist(), strict=True))
+        gap = [whole[level] - rest.get(level, 0) for level in whole]
+        assert set(rest) <= set(whole)
+        assert sorted(gap) in ([0] * len(gap), [0] * (len(gap) - 1) + [1])
+        assert {type(level) for level in whole} <= {str, int, float}
+
+
+def test_a_decimal_before_its_equals_hides_nothing():
+    column = np.array([Decimal(1), *[1] * 5000, *[2] * 5000], dtype=object)
+    assert dps.private_levels({"g": column}, ["g"], 1.0, 1e-6)["g"].levels == (1, 2)
+
+
+def test_an_interruption_shows_no_count(monkeypatch):
+    from dpstats.release import noise
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(noise, "_measurement", interrupted)
+    data = {"g": np.array(["a secret level"] * 3141 + ["b"] * 3000, dtype=object)}
+    with pytest.raises(KeyboardInterrupt) as caught:
+        dps.private_levels(data, ["g"], 1.0, 1e-6)
+    frames = [frame.frame.f_locals for frame in caught.traceback if "dpstats" in str(frame.path)]
+    assert frames
+    assert "a secret level" not in repr([{k: v for k, v in f.items() if k != "data"} for f in frames])
+    assert not any(isinstance(v, np.ndarray) for f in frames for v in f.values())
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

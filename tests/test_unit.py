@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ import dpstats as dps
 from dpstats.mechanisms.ssp import plan_moments
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.notions import Budget, gaussian_delta, gaussian_mu
-from dpstats.privacy.unit import Protection, protection_of
+from dpstats.privacy.unit import Protection, growth, protection_of
 from dpstats.records.limited import LimitedSource, first_rows
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import as_source
@@ -330,6 +331,20 @@ def test_a_row_that_names_nobody_is_not_used():
     assert first_rows(column, 1, {}).tolist() == [cell == "a" if isinstance(cell, str) else False for cell in cells]
 
 
+@pytest.mark.parametrize("other", [Decimal(7), Decimal(1), 7.0, np.int64(7), Fraction(7), "7", 2**61, None])
+def test_whose_rows_are_used_does_not_depend_on_the_cells_of_others(other):
+    own = [np.int64(9)] * 3 + [np.int64(2**61)] * 3
+    column = np.empty(len(own) + 1, dtype=object)
+    column[:] = [other, *own]
+    expected = [True, True, False] * 2
+    if other == 2**61 and other is not None:
+        expected[3:] = [True, False, False]
+    assert first_rows(column, 2, {}).tolist()[1:] == expected
+    seen = {}
+    parts = [first_rows(column[i : i + 1], 2, seen)[0] for i in range(len(column))]
+    assert [bool(part) for part in parts][1:] == expected
+
+
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("budget", [Budget(epsilon=1.0), Budget(rho=0.1)], ids=str)
 def test_a_person_with_any_number_of_rows_costs_no_more_than_was_asked_for(relation, budget):
@@ -398,3 +413,82 @@ def test_bounds_are_bought_from_the_rows_that_are_used():
     one["person"] = np.r_[np.zeros(40_000), np.arange(1, 4001)]
     found = dps.private_bounds(one, ["x"], 2.0, privacy_unit="person", n_public=4000)
     assert found["x"].upper < 5, "one person's forty thousand rows decide nothing"
+
+
+@pytest.mark.parametrize(
+    "formula", ["y ~ bs(x, df=4)", "y ~ poly(x, 2) + C(g)", "y ~ center(x) * C(g)", "y ~ np.exp(x)"]
+)
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC1"])
+def test_a_partition_of_which_nothing_is_read_ends_like_any_other(formula, cov_type):
+    """One person whose rows fill a whole partition, and an empty table of private length."""
+    n = 16_384
+    rng = np.random.default_rng(3)
+    data = {"x": rng.uniform(-1, 1, 2 * n), "y": rng.uniform(-1, 1, 2 * n), "g": np.resize(["a", "b", "c"], 2 * n)}
+    data["person"] = np.r_[np.arange(n), np.zeros(n, dtype=int)]
+    fit = dps.dp_ols(formula, data, 5.0, schema=SCHEMA, privacy_unit="person", cov_type=cov_type)
+    assert abs(fit.nobs - n) < 100
+    nothing = {name: column[:0] for name, column in data.items()}
+    for unit in ({"privacy_unit": "person"}, {"neighboring_relation": "add_or_remove_one"}):
+        empty = dps.dp_ols(formula, nothing, 5.0, schema=SCHEMA, cov_type=cov_type, **unit)
+        assert list(empty.params.index) == list(fit.params.index)
+
+
+def test_growth_is_rounded_up_and_never_overflows():
+    for epsilon, k in ((1e-13, 10_000), (1e-3, 7), (1.0, 5), (30.0, 20)):
+        exact = sum(Decimal(epsilon * j).exp() for j in range(k))
+        assert exact <= Decimal(growth(epsilon, k)) <= exact * Decimal(1 + 1e-8)
+    assert growth(5000.0, 1) == 1.0
+    assert growth(5000.0, 2) == math.inf
+    for call in (
+        lambda: dps.dp_ols("y ~ x", table(), 2000.0, 1e-7, schema=SCHEMA, contributions=2),
+        lambda: dps.private_levels(table(), ["g"], 1000.0, 1e-7, contributions=2),
+    ):
+        with pytest.raises(dps.BudgetError, match="no delta for each of 2 rows"):
+            call()
+    with pytest.raises(dps.OptionError, match="n_public must be a whole number"):
+        dps.dp_ols("y ~ x", table(), 1.0, schema=SCHEMA, neighboring_relation="add_or_remove_one", n_public=10**400)
+
+
+def test_a_ledger_keeps_to_one_unit(tmp_path):
+    data = {**table(), "person": np.arange(len(table()["x"]))}
+    persons = dps.Ledger(tmp_path / "persons", epsilon=9, privacy_unit="person")
+    three = dps.Ledger(tmp_path / "three", epsilon=9, contributions=3)
+    rows = dps.Ledger(tmp_path / "rows", epsilon=9)
+
+    def fit(ledger, **unit):
+        return dps.dp_ols("y ~ x", data, 1.0, schema=SCHEMA, ledger=ledger, **unit)
+
+    for ledger, unit in (
+        (persons, {"privacy_unit": "person"}),
+        (persons, {"privacy_unit": "person", "contributions": 4}),
+        (three, {"contributions": 3}),
+        (three, {"contributions": 5}),
+        (rows, {}),
+        (rows, {"contributions": 2}),
+    ):
+        fit(ledger, **unit)
+    for ledger, unit, name in (
+        (persons, {}, "privacy_unit='person'"),
+        (persons, {"contributions": 9}, "privacy_unit='person'"),
+        (rows, {"privacy_unit": "person"}, "privacy_unit=''"),
+        (three, {"contributions": 2}, "contributions=3"),
+        (three, {}, "contributions=3"),
+    ):
+        spent = ledger.spent()
+        with pytest.raises(dps.OptionError, match=f"is kept with {name}"):
+            fit(ledger, **unit)
+        assert ledger.spent() == spent
+    with pytest.raises(dps.BudgetError, match="privacy_unit 'person'; open it with those"):
+        dps.Ledger(tmp_path / "persons", epsilon=9)
+    with pytest.raises(dps.BudgetError, match="contributions '3'"):
+        dps.Ledger(tmp_path / "three", epsilon=9, contributions=2)
+
+
+@pytest.mark.parametrize("unit", [{"privacy_unit": "person"}, {"neighboring_relation": "add_or_remove_one"}])
+def test_a_refused_call_does_not_show_a_private_length(unit):
+    data = {**{name: column[:3141] for name, column in table().items()}, "person": np.arange(3141)}
+    with pytest.raises(dps.DPStatsError) as caught:
+        dps.dp_ols("y ~ x + nothing", data, 1.0, schema=SCHEMA, **unit)
+    frames = [frame.frame.f_locals for frame in caught.traceback if "dpstats" in str(frame.path)]
+    assert len(frames) > 2
+    assert "3141" not in repr(frames) + str(caught.value)

@@ -13,7 +13,7 @@ from dpstats.mechanisms.option_checks import require_instance
 from dpstats.mechanisms.options import HC0, HC1
 from dpstats.privacy.charge import Charge
 from dpstats.privacy.cost import PrivacyCost
-from dpstats.privacy.ledger import Ledger, ledger_in_use, require_private, require_relation, spending
+from dpstats.privacy.ledger import Ledger, ledger_in_use, require_private, require_unit, spending
 from dpstats.privacy.notions import Budget
 from dpstats.privacy.unit import Protection, TableLength, protection_of, table_length
 from dpstats.records.limited import LimitedSource
@@ -141,11 +141,11 @@ def account_of(ledger: Any, protection: Protection, noise: NoiseSource) -> Accou
     Raises
     ------
     OptionError
-        If it is no ledger, or cannot account for the fit: it is not private, or has other neighbours.
+        If it is no ledger, or cannot account for the fit: it is not private, or protects something else.
     """
     found = ledger_in_use(ledger)
     require_private(found, private=noise.label == "real")
-    require_relation(found, protection.neighboring_relation)
+    require_unit(found, protection)
     return Account(found, protection, noise.label)
 
 

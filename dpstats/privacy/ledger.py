@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpstats.errors import BudgetError, BudgetExceeded, OptionError, shown
 from dpstats.privacy.charge import Charge
 from dpstats.privacy.notions import Budget, budget_of, rho_of_approximate, zcdp_of_pure
-from dpstats.privacy.unit import protection_of
+from dpstats.privacy.unit import Protection, protection_of
 from dpstats.specification.sensitivity import Relation
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = "dpstats-ledger-1"
+FORMAT = "dpstats-ledger-2"
 DIGITS = 15
 UNIT = 10**DIGITS
 DELTA_UNIT = 10**18
@@ -81,8 +81,13 @@ class Ledger:
     dataset : str
         Name of the data set, as histories show it.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
-        Of all fits that are charged: what they cost under one relation does not add up with what others cost under
+        Of all fits that are charged: what fits cost under one relation does not add up with what they cost under
         another.
+    contributions : int
+        The unit of the account is a person with at most so many rows; fits that assume fewer are refused.
+    privacy_unit : str, optional
+        The unit of the account is a person, told apart by this column, with any number of rows; fits with any other
+        unit are refused.
 
     Raises
     ------
@@ -110,6 +115,8 @@ class Ledger:
         rho: float | None = None,
         dataset: str = "",
         neighboring_relation: Relation = "replace_one",
+        contributions: int = 1,
+        privacy_unit: str | None = None,
     ) -> None:
         terms = budget_of(epsilon, delta, rho)
         if not terms.is_private:
@@ -120,7 +127,7 @@ class Ledger:
             raise OptionError(f"path must name a file, not {shown(path)}")
         self.path = Path(path).resolve()
         self.dataset = _printable(dataset)
-        self.neighboring_relation = protection_of(1, neighboring_relation).neighboring_relation
+        self.protection = protection_of(contributions, neighboring_relation, privacy_unit)
         self.budget = terms
         self.currency: Currency = "epsilon" if terms.delta is None and terms.rho is None else "rho"
         self.levels_delta = _levels_delta(levels_delta, terms)
@@ -257,8 +264,10 @@ class Ledger:
             "total": str(self._total),
             "budget": f"{self.budget.epsilon!r} {self.budget.delta!r} {self.budget.rho!r}",
             "dataset": self.dataset,
-            "neighboring_relation": self.neighboring_relation,
-            "levels_delta": str(self._total_delta),
+            "levels_delta": repr(self.levels_delta),
+            "neighboring_relation": self.protection.neighboring_relation,
+            "contributions": str(self.protection.contributions),
+            "privacy_unit": self.protection.privacy_unit,
         }
 
     def _open(self) -> None:
@@ -285,10 +294,17 @@ class Ledger:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
             raise BudgetError(f"the ledger {str(self.path)!r} cannot be used: the file is something else")
         found = dict(connection.execute("SELECT name, value FROM terms").fetchall())
-        if found != self._terms:
+        if found.get("format") != FORMAT:
             raise BudgetError(
-                f"the ledger {str(self.path)!r} was made under other terms: a total of {found.get('budget', '?')} "
-                f"(epsilon, delta, rho) for data set {found.get('dataset', '?')!r}; open it with those"
+                f"the ledger {str(self.path)!r} was made by another version of dpstats; what it says was spent stays "
+                "spent, so enter it into a new ledger as a smaller total"
+            )
+        if found != self._terms:
+            shown_terms = ("budget", "levels_delta", "dataset", "neighboring_relation", "contributions", "privacy_unit")
+            other = [f"{name} {found.get(name)!r}" for name in shown_terms if found.get(name) != self._terms[name]]
+            raise BudgetError(
+                f"the ledger {str(self.path)!r} was made under other terms: {', '.join(other)}; open it with those "
+                "(budget stands for epsilon, delta, rho)"
             )
 
     @contextmanager
@@ -403,19 +419,28 @@ def spending(ledger: Ledger | None, charge: Charge, what: str) -> Iterator[None]
     ledger.commit(number)
 
 
-def require_relation(ledger: Ledger | None, relation: Relation) -> None:
-    """Refuse a fit whose neighbours are not those of the account.
+def require_unit(ledger: Ledger | None, protection: Protection) -> None:
+    """Refuse a fit that protects something else than the account does.
 
     Raises
     ------
     OptionError
-        If they are not.
+        If the fit has other neighbours or another unit, or assumes fewer rows of a person.
     """
-    if ledger is not None and ledger.neighboring_relation != relation:
-        raise OptionError(
-            f"the ledger {ledger.name} is kept for {ledger.neighboring_relation!r} neighbors and the fit asks for "
-            f"{relation!r} ones; what they cost does not add up. Use a ledger of the fit's neighboring_relation"
-        )
+    if ledger is None:
+        return
+    kept = ledger.protection
+    pairs = {
+        name: (getattr(kept, name), getattr(protection, name)) for name in ("neighboring_relation", "privacy_unit")
+    }
+    if not kept.privacy_unit and not protection.privacy_unit and protection.contributions < kept.contributions:
+        pairs["contributions"] = (kept.contributions, protection.contributions)
+    for name, (account, fit) in pairs.items():
+        if account != fit:
+            raise OptionError(
+                f"the ledger {ledger.name} is kept with {name}={account!r} and the fit has {name}={fit!r}; what they "
+                f"cost does not add up. Give the fit the ledger's {name}, or use another ledger"
+            )
 
 
 def require_private(ledger: Ledger | None, *, private: bool) -> None:

@@ -2,9 +2,11 @@
 
 Relations. "replace_one": neighbours have the same length, which is public, and differ in one row. "add_or_remove_one":
 one has a row that the other has not; the length is private. With a column that tells persons apart, neighbours differ
-in all rows of one person, however many; the first k rows of each person are used, in the table's order. Which rows
-these are depends on that person's rows alone, so that what is used differs in at most k rows: k removed and k added, or
-k replacements among tables that are padded with incomplete rows, which count as 0 in every sum. The length is private.
+in all rows of one person, however many: these are replaced by those of one other person, or added or removed as a
+whole. The first k rows of each person are used, in the table's order. Which rows these are depends on that person's
+rows alone, so that what is used differs in at most k rows that are added or removed, or k replacements among tables
+padded with incomplete rows, which count as 0 in every sum. The length is private. A table of private length has fewer
+than 2^31 rows: beyond that sums on the lattice might not fit into 64 bits.
 
 Group privacy. Two tables that differ in all k rows of one person are k steps of one row apart. With a guarantee per
 row: epsilon-DP gives k epsilon. rho-zCDP gives k^2 rho (Bun and Steinke 2016). mu-Gaussian-DP gives k mu (Dong, Roth
@@ -18,11 +20,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from dpstats.errors import DataError, OptionError, shown
+from dpstats.errors import BudgetError, DataError, OptionError, shown
 from dpstats.privacy.notions import Budget
 from dpstats.specification.sensitivity import Relation
 
 MOST = 10_000
+LARGEST_EXPONENT = 700.0
 MOST_ROWS = 2**30
 """Rows for which the lattice leaves room where the length is private; no table in use comes near it."""
 
@@ -78,6 +81,11 @@ class Protection:
         ----------
         budget : Budget
             Of the unit.
+
+        Raises
+        ------
+        BudgetError
+            If no delta is left for a row.
         """
         k = self.contributions
         if k == 1 or not budget.is_private:
@@ -87,7 +95,10 @@ class Protection:
         epsilon = (budget.epsilon or 0.0) / k
         if budget.delta is None:
             return Budget(epsilon=epsilon, asked=budget)
-        return Budget(epsilon=epsilon, delta=budget.delta / growth(epsilon, k) * (1 - 1e-12), asked=budget)
+        delta = budget.delta / growth(epsilon, k) * (1 - 1e-12)
+        if not delta > 0:
+            raise BudgetError(f"{budget} leaves no delta for each of {k} rows; give a smaller epsilon, or no delta")
+        return Budget(epsilon=epsilon, delta=delta, asked=budget)
 
     def of_unit(self, part: Budget) -> Budget:
         """Return what a release costs a whole unit, from what it costs one row.
@@ -108,8 +119,13 @@ class Protection:
 
 
 def growth(epsilon: float, k: int) -> float:
-    """Return 1 + e^epsilon + .. + e^((k - 1) epsilon)."""
-    return float(k) if epsilon < 1e-12 else math.expm1(min(k * epsilon, 700.0)) / math.expm1(epsilon)
+    """Return 1 + e^epsilon + .. + e^((k - 1) epsilon), rounded up; inf where floats end."""
+    if k == 1:
+        return 1.0
+    if k * epsilon > LARGEST_EXPONENT:
+        return math.inf
+    exact = k * (1 + k * epsilon) if epsilon < 1e-12 else math.expm1(k * epsilon) / math.expm1(epsilon)
+    return max(float(k), exact * (1 + 1e-9))
 
 
 ONE_ROW = Protection()
@@ -174,8 +190,9 @@ def table_length(protection: Protection, n_rows: int, n_public: Any = None) -> T
     DataError
         If the length is public and 0.
     """
-    if n_public is not None and (isinstance(n_public, bool) or not isinstance(n_public, int) or n_public < 1):
-        raise OptionError(f"n_public must be a whole number above 0, as in n_public=10_000, not {shown(n_public)}")
+    whole = isinstance(n_public, int) and not isinstance(n_public, bool)
+    if n_public is not None and (not whole or not 1 <= n_public <= MOST_ROWS):
+        raise OptionError(f"n_public must be a whole number from 1 to {MOST_ROWS:,}, not {shown(n_public)}")
     if not protection.length_is_public:
         return TableLength(n_public, MOST_ROWS)
     if n_public is not None:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.records.source import Partition, Source
-from dpstats.specification.coercion import kind_of, to_distinct
+from dpstats.specification.coercion import LARGEST_WHOLE, kind_of, to_distinct
 
-LARGEST_LEVEL = 2**53
 Level = str | int | float | bool
 
 
@@ -32,7 +31,7 @@ class LevelCounts:
     counts: tuple[NDArray[np.int64], ...]
 
     def __repr__(self) -> str:
-        return f"LevelCounts({len(self.levels)} columns)"
+        return "LevelCounts()"
 
 
 def count_levels(source: Source, names: tuple[str, ...]) -> LevelCounts:
@@ -60,19 +59,9 @@ def _counts(values: Any) -> Counter[Level]:
     found = to_distinct(values)
     totals = np.bincount(found.codes[found.codes >= 0], minlength=len(found.cells)).tolist()
     is_bool = kind_of(values.dtype) == "bool"
-    counter: Counter[Level] = Counter()
-    for cell, total in zip(found.cells, totals, strict=True):
-        level = _level(cell)
-        if level is not None:
-            counter[bool(level) if is_bool else level] += total
-    return counter
+    counted = zip(found.cells, totals, strict=True)
+    return Counter({bool(cell) if is_bool else cell: total for cell, total in counted if _is_level(cell)})
 
 
-def _level(cell: Any) -> str | int | float | None:
-    """Return a cell as a level in one spelling, which other cells that equal it do not decide; None if it is none."""
-    plain = cell.item() if isinstance(cell, np.generic) else cell
-    if type(plain) is str:
-        return plain if plain.isprintable() else None
-    if type(plain) not in (int, float, bool) or not abs(plain) <= LARGEST_LEVEL:
-        return None
-    return int(plain) if plain == int(plain) else float(plain)
+def _is_level(cell: Level) -> bool:
+    return cell.isprintable() if isinstance(cell, str) else abs(cell) <= LARGEST_WHOLE

@@ -30,7 +30,7 @@ class LimitedSource:
     contributions: int
 
     def __repr__(self) -> str:
-        return f"LimitedSource({self.source!r})"
+        return "LimitedSource()"
 
     @property
     def facts(self) -> TableFacts:

@@ -38,7 +38,7 @@ class Partition:
     n_rows: int
 
     def __repr__(self) -> str:
-        return f"Partition({len(self.columns)} columns, {self.n_rows} rows)"
+        return f"Partition({len(self.columns)} columns)"
 
 
 class Source(Protocol):
@@ -68,7 +68,7 @@ class FrameSource:
     partition_rows: int = PARTITION_ROWS
 
     def __repr__(self) -> str:
-        return f"FrameSource(shape={self.frame.shape})"
+        return f"FrameSource({self.frame.shape[1]} columns)"
 
     @property
     def facts(self) -> TableFacts:
@@ -94,7 +94,7 @@ class ArraySource:
     partition_rows: int = PARTITION_ROWS
 
     def __repr__(self) -> str:
-        return f"ArraySource({len(self.arrays)} columns, {self.n_rows} rows)"
+        return f"ArraySource({len(self.arrays)} columns)"
 
     @property
     def facts(self) -> TableFacts:

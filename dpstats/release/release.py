@@ -61,7 +61,7 @@ def release_integers(
         If reading the records fails for any reason (a full memory, a broken file); says no more than that.
     """
     add_noise = source.prepare(plan.law, plan.scales, plan.distances)
-    return add_noise(read_closed(statistic))
+    return read_closed(lambda: add_noise(statistic()))
 
 
 def release_until(
@@ -127,8 +127,15 @@ def release_levels(
     ------
     ReleaseError
         If reading the records fails for any reason.
+
+    Notes
+    -----
+    Running time and memory grow with the number of distinct values; they are not protected.
     """
-    found = read_closed(statistic)
+    return read_closed(lambda: _frequent(statistic(), scale, threshold, source))
+
+
+def _frequent(found: LevelCounts, scale: float, threshold: int, source: NoiseSource) -> list[list[Level]]:
     exact = np.concatenate(found.counts)
     noisy = source.prepare("laplace", np.full(len(exact), scale), np.ones(len(exact)))(exact)
     columns = np.split(noisy, np.cumsum([len(counts) for counts in found.counts])[:-1])
@@ -139,8 +146,8 @@ def release_levels(
 
 
 def _drawing(exact: NDArray[np.int64], add_noise: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> Draw:
-    """Keep the exact statistic out of the frame of a loop that may be interrupted."""
-    return lambda: add_noise(exact)
+    """Keep the exact statistic out of the frames of a loop that may be interrupted."""
+    return lambda: read_closed(lambda: add_noise(exact))
 
 
 def read_closed(statistic: Callable[[], T]) -> T:

@@ -31,6 +31,8 @@ _NUMPY_NUMBERS = frozenset(
 )
 _NUMBERS = frozenset({int, float, bool}) | _NUMPY_NUMBERS
 _TEXTS = frozenset({str, np.str_})
+LARGEST_WHOLE = 2**53
+"""Up to here floats tell whole numbers apart."""
 _NUMERIC_TEXTS = frozenset({Decimal}) | _TEXTS
 
 
@@ -158,14 +160,14 @@ class Distinct:
     codes : ndarray of int64
         Position of the row's value in `cells`, -1 where it is missing or cannot be read; shape (n,).
     cells : list
-        The distinct values.
+        The distinct values, each in one spelling.
     """
 
     codes: NDArray[np.int64]
-    cells: list[Hashable]
+    cells: list[str | int | float]
 
     def __repr__(self) -> str:
-        return f"Distinct({len(self.codes)} rows)"
+        return "Distinct()"
 
 
 def to_distinct(values: Any) -> Distinct:
@@ -179,19 +181,31 @@ def to_distinct(values: Any) -> Distinct:
     cells = values.astype(object) if isinstance(values.dtype, pd.CategoricalDtype) else values
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "iub":
         codes, distinct = pd.factorize(cells)
-        return Distinct(codes.astype(np.int64), distinct.tolist())
-    positions: dict[Hashable, int] = {}
-    listed = [_position(cell, positions) for cell in np.asarray(cells, dtype=object).tolist()]
+        return Distinct(codes.astype(np.int64), [int(cell) for cell in distinct])
+    positions: dict[str | int | float, int] = {}
+    listed = [_position(_spelled(cell), positions) for cell in np.asarray(cells, dtype=object).tolist()]
     return Distinct(np.array(listed, dtype=np.int64), list(positions))
 
 
-def _position(cell: Any, positions: dict[Hashable, int]) -> int:
+def _position(cell: str | int | float | None, positions: dict[str | int | float, int]) -> int:
+    return -1 if cell is None else positions.setdefault(cell, len(positions))
+
+
+def _spelled(cell: Any) -> str | int | float | None:
+    """Return a cell as a built-in text or number in the spelling that all its equals have; None for any other cell.
+
+    What is compared later is built-in and of one spelling, so that no cell decides what becomes of its equals: the
+    equality of Decimal, Fraction and numpy's integers is not transitive, and may raise.
+    """
     if not _is_readable(cell):
-        return -1
-    try:
-        return positions.setdefault(cell, len(positions)) if cell == cell else -1
-    except (TypeError, ValueError, ArithmeticError):  # a signalling nan of Decimal has no hash
-        return -1
+        return None
+    plain = cell.item() if isinstance(cell, np.generic) else cell
+    if type(plain) is str or (type(plain) is int and abs(plain) > LARGEST_WHOLE):
+        return plain
+    number = _to_number(plain)
+    if math.isnan(number):
+        return None
+    return int(number) if abs(number) <= LARGEST_WHOLE and number == int(number) else number
 
 
 def coerce(

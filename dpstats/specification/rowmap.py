@@ -40,7 +40,7 @@ class CodedRows:
     complete: NDArray[np.bool_]
 
     def __repr__(self) -> str:
-        return f"CodedRows(shape={self.columns.shape})"
+        return f"CodedRows({self.columns.shape[1]} columns)"
 
 
 @dataclass(frozen=True, slots=True)

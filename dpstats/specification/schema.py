@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -240,12 +240,12 @@ class TableFacts:
         Per name ``"number"``, ``"bool"``, ``"text"``, ``"category"``, ``"object"``, ``"datetime"`` or ``"other"``,
         from the dtype alone.
     n_rows : int
-        Length of the table; public because neighbouring tables have the same length.
+        Length of the table. It is public where neighbouring tables have the same length, and is not shown.
     """
 
     names: tuple[str, ...]
     kinds: Mapping[str, str]
-    n_rows: int
+    n_rows: int = field(repr=False)
 
 
 def complete_schema(schema: Schema, facts: TableFacts) -> Schema:

@@ -47,6 +47,8 @@ class VectorEvaluator:
 
     def __call__(self, values: Values, n_rows: int) -> NDArray[np.float64]:
         """Return the basis, shape (n_rows, width); not finite where it is not."""
+        if n_rows == 0:  # formulaic would raise
+            return np.empty((0, len(self.specification.column_names)))
         frame = pd.DataFrame({self.column: values[self.column]})
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
