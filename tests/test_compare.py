@@ -387,3 +387,32 @@ def test_a_table_that_cannot_be_read_says_nothing_of_its_cells(pair):
         dps.compare(fit, {**columns, "age": columns["age"].view(Broken)})
     assert "sentinel" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+# What calls say of rows ----------------------------------------------------------------------------------------------
+
+
+RULES = {
+    "weights": {"weights": "w"},
+    "offset": {"offset": "np.exp(o)"},
+    "complete": {"missing": "none"},
+    "persons": {"privacy_unit": "person", "contributions": 2},
+    "length": {"neighboring_relation": "add_or_remove_one"},
+    "all": {"weights": "w", "offset": "o", "missing": "none", "privacy_unit": "person", "contributions": 3},
+}
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC1"])
+def test_both_sides_read_rows_by_the_same_rules(rules, cov_type):
+    frame = dirty()
+    rng = np.random.default_rng(5)
+    frame = frame.assign(w=rng.uniform(0, 3, len(frame)), o=rng.uniform(-1, 1, len(frame)))
+    frame["person"] = rng.integers(0, 800, len(frame))
+    frame.loc[::97, "w"] = np.nan
+    bounds = BOUNDS | {"w": (0, 3), "o": (-1, 1)}
+    fit = dps.dp_ols("y ~ x + C(g)", frame, math.inf, bounds=bounds, levels=LEVELS, cov_type=cov_type, **RULES[rules])
+    comparison = dps.compare(fit, frame)
+    assert_equal_sides(comparison.to_frame(), close=1e-3)
+    assert f"{fit.nobs:,.0f} complete rows" in comparison.nonprivate
+    assert ("WLS" in comparison.nonprivate) == ("weights" in RULES[rules])

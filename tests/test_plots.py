@@ -496,3 +496,17 @@ def test_planted_values_appear_in_no_text_of_a_picture_drawn_from_a_release(tmp_
     shown = [text for ax in drawn for text in texts(ax)]
     assert "C(g)[T.b]" in shown
     assert not any(level in text or "31.4159" in text for text in shown)
+
+
+def test_an_effect_with_an_offset_holds_the_offset_fixed():
+    rng = np.random.default_rng(0)
+    data = {"x": rng.uniform(0, 1, 3000), "o": rng.uniform(1, 3, 3000)}
+    data["y"] = data["x"] + data["o"] + rng.normal(0, 0.1, 3000)
+    fit = dps.dp_ols("y ~ x", data, 5, bounds={"x": (0, 1), "o": (1, 3), "y": (0, 5)}, offset="o")
+    heights = {}
+    for held in (1.0, 3.0):
+        ax = dps.plot_effect(fit, "x", at={"o": held})
+        line = next(line for line in ax.lines if line.get_gid() == "estimate")
+        heights[held] = line.get_ydata()
+        assert f"o = {held:g}" in ax.get_xlabel()
+    np.testing.assert_allclose(heights[3.0] - heights[1.0], 2.0)

@@ -160,6 +160,44 @@ def test_planted_values_appear_in_nothing_that_a_classifier_shows(model, mechani
     assert len(pickled) < 50_000
 
 
+def renderings(fit):
+    """Everything that tables, pictures, tests and predictions say of a fit, as text."""
+    import matplotlib.pyplot as plt
+    from matplotlib.text import Text
+    from statsmodels.iolib.summary2 import summary_col
+
+    new = {"x": [10.0, 90.0], "g": ["a", "b"]}
+    yield from (dps.regression_table([fit], format=kind) for kind in ("text", "latex", "html", "markdown"))
+    yield from (str(fit.summary(slim=True)), fit.summary()._repr_html_(), str(summary_col([fit])))
+    yield from (fit.tidy().to_csv(), fit.glance().to_csv(), fit.anova().to_csv(), repr(fit.wald_test_terms()))
+    yield from (fit.get_prediction(new).summary_frame().to_csv(), fit.predict(new).to_csv())
+    if "C(g)" in fit.model.exog_names[1]:
+        yield repr(fit.t_test_pairwise("C(g)"))
+    for ax in (dps.coefplot(fit, intercept=True), dps.plot_effect(fit, "x")):
+        yield " ".join(text.get_text() for text in ax.figure.findobj(Text))
+        plt.close(ax.figure)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_planted_values_appear_in_no_rendering(formula, budget):
+    frame, declared = planted()
+    options = {"weights": "w", "offset": "o", "privacy_unit": "id", "contributions": 2}
+    frame = frame.assign(w=1.0, o=0.5, id=np.arange(len(frame)) // 2).astype({"id": object})
+    frame.iloc[9, frame.columns.get_indexer(["w", "o"])] = SENTINEL
+    frame.iloc[11, frame.columns.get_loc("id")] = SENTINEL_TEXT
+    declared = {**declared, "bounds": {**declared["bounds"], "w": (0, 40), "o": (0, 40)}}
+    fit = dps.dp_ols(formula, frame, **budget, **declared, **options)
+    del options["offset"]
+    plain = dps.dp_ols(formula, frame, **budget, **declared, **options)
+    assert not any(leaks(text) for text in renderings(plain))
+    assert not any(leaks(text) for text in (str(fit.summary()), dps.regression_table([fit]), fit.tidy().to_csv()))
+    for found in (fit, plain):
+        pickled = pickle.dumps(found)
+        assert SENTINEL_TEXT.encode() not in pickled
+        assert np.float64(SENTINEL).tobytes() not in pickled
+
+
 HOPELESS = {"x": np.nan, "y": np.inf, "g": None}
 """A table in which nothing can be read: every call on it must end as it does on a table of plain rows."""
 

@@ -140,7 +140,8 @@ class TestedModel(FittedModel):
         -------
         pandas.DataFrame
             One row per term, then ``Residual``: ``df``, ``F`` (chi-squared / df of `wald_test_terms`) and ``PR(>F)``.
-            Sums of squares were not released; F and its p-value account for the privacy noise.
+            Sums of squares were not released; F and its p-value account for the privacy noise. Under Laplace noise the
+            smallest p-value is 0.0001, because the law is simulated.
         """
         found = self.wald_test_terms().table
         table = pd.DataFrame(
