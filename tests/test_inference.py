@@ -10,6 +10,7 @@ import pytest
 from helpers import planned
 from scipy import stats
 
+import dpstats as dps
 from dpstats.inference.critical_values import NORMAL, standard_law
 from dpstats.inference.estimates import (
     fit_least_squares,
@@ -399,3 +400,32 @@ def test_critical_values_and_tails_are_inverse_and_monotone():
             assert law.tail(value) == pytest.approx(alpha, rel=1e-5)
         else:
             assert law.tail(value) <= alpha * 2
+
+
+# The bias correction where a level has hardly any rows ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("formula", "epsilon"),
+    [
+        ("hours_per_week ~ age + C(sex) + C(workclass)", 1),
+        ("hours_per_week ~ age + C(workclass) * C(sex)", 1),
+        ("hours_per_week ~ age + education_num + C(sex) + C(relationship)", 0.05),
+    ],
+)
+def test_a_direction_lost_in_the_noise_does_not_spoil_the_other_coefficients(formula, epsilon):
+    adult, schema = dps.datasets.load_adult()
+    exact = dps.dp_ols(formula, adult, np.inf, schema=schema)
+    rng = np.random.default_rng(1)
+    shown, plain, inside = [], [], []
+    for _ in range(40):
+        fit = dps.dp_ols(formula, adult, epsilon, schema=schema, rng=rng, infeasible="fit")
+        uncorrected = np.array([fit._space.half * c.estimate for c in fit._coefficients])
+        for errors, estimate in ((shown, fit.params.to_numpy()), (plain, uncorrected)):
+            errors.append(np.abs(estimate - exact.params) / exact.bse)
+        ends = fit.conf_int()
+        inside.append((ends[0] <= fit.params) & (fit.params <= ends[1]))
+    assert fit.kappa > 0.9 or np.isinf(fit.kappa)
+    assert np.mean(inside) == 1.0
+    assert np.median(shown) <= 1.1 * np.median(plain)
+    assert np.quantile(shown, 0.9) <= 1.2 * np.quantile(plain, 0.9)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dpstats.inference.estimates import ModelSpace
+from dpstats.inference.estimates import ModelSpace, noise_level
 from dpstats.inference.moments import NoisyMoments
 
 GOOD, USABLE = 0.2, 0.5
@@ -20,8 +20,8 @@ def kappa(moments: NoisyMoments, space: ModelSpace) -> float:
 
     Notes
     -----
-    2 sqrt(p) t / lambda_min, t the median noise sd of an off-diagonal entry among the p non-constant directions, and
-    lambda_min the smallest eigenvalue of the Gram matrix after partialling out the constant.
+    2 sqrt(p) t / lambda_min (`noise_level`) with p non-constant directions, and lambda_min the smallest eigenvalue of
+    the Gram matrix after partialling out the constant.
     """
     if not moments.variances.any():
         return 0.0
@@ -38,10 +38,7 @@ def kappa(moments: NoisyMoments, space: ModelSpace) -> float:
             return math.inf
         gram = gram - np.outer(gram @ constant, gram @ constant) / total
     smallest = float(np.linalg.eigvalsh(directions.T @ gram @ directions)[0])
-    index = moments.index[:-1, :-1]
-    pairs = index[np.triu_indices(len(index), 1)]
-    sd = math.sqrt(float(np.median(moments.variances[pairs[pairs >= 0]]))) if (pairs >= 0).any() else 0.0
-    return 2 * math.sqrt(p) * sd / smallest if smallest > 0 else math.inf
+    return noise_level(moments, p) / smallest if smallest > 0 else math.inf
 
 
 def _varying(space: ModelSpace) -> np.ndarray:

@@ -186,7 +186,8 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     Notes
     -----
     No eigenvalue floor and no ridge: with the raw inverse the moment vector at the estimate is an exactly known linear
-    form of the noise (methods, 1.7). C1 = A^-1 (sigma^2 A_+ + S) A^-1.
+    form of the noise (methods, 1.7). C1 = A^-1 (sigma^2 A_+ + S) A^-1. What is shown is gamma less its bias of second
+    order, A^-1 Q(A^-1) gamma, as far as it comes from directions whose curvature exceeds the noise.
     """
     gram = _gram(moments, space)
     found = invert(gram, noisy=bool(moments.variances.any()))
@@ -194,9 +195,33 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     matrix = moments.matrix
     target = space.q.T @ (matrix[:-1, -1] + space.offset * matrix[:-1, :-1] @ space.constant)
     gamma = inverse @ target
-    corrected = gamma - inverse @ spread_of(moments, space, inverse) @ gamma if moments.variances.any() else gamma
+    corrected = gamma - _bias(moments, space, gram) @ gamma if moments.variances.any() else gamma
     fit = _with_covariance(moments, space, gamma, corrected, inverse, gram, found.singular)
     return replace(fit, null=found.null)
+
+
+def _bias(moments: NoisyMoments, space: ModelSpace, gram: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return B of the second-order bias B gamma: A^-1 Q(A^-1), over directions of A that exceed the noise.
+
+    The expansion holds where the noise is small beside the curvature. In a direction where it is not, such as that of a
+    level with few rows, the correction would be many times the error, in every coefficient.
+    """
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    strong = eigenvalues >= noise_level(moments, space.n_params - space.has_constant)
+    inverse = (vectors[:, strong] / eigenvalues[strong]) @ vectors[:, strong].T
+    return np.asarray(inverse @ spread_of(moments, space, inverse))
+
+
+def noise_level(moments: NoisyMoments, n_directions: int) -> float:
+    """Return 2 sqrt(p) t: a bound on the eigenvalues of the noise in X'X over p directions, for most draws.
+
+    t is the median noise standard deviation of an off-diagonal entry.
+    """
+    index = moments.index[:-1, :-1]
+    pairs = index[np.triu_indices(len(index), 1)]
+    if not (pairs >= 0).any():
+        return 0.0
+    return 2 * math.sqrt(n_directions) * math.sqrt(float(np.median(moments.variances[pairs[pairs >= 0]])))
 
 
 def fit_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> LeastSquares:

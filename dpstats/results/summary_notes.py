@@ -38,6 +38,7 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
         *target,
     ]
     notes += results.release.remarks
+    notes += _parts(results)
     if results.is_classifier:
         notes.append(f"Success is {results.model.endog_names} = {results.levels[-1]}.")
     if results.is_classifier and results.is_large_step and results.privacy.noise != "none":
@@ -70,6 +71,14 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
             "The noise hides the residual variance; Residual Std. Err. and the sampling part of std err are guesses."
         )
     return notes + warning_note(warning)
+
+
+def _parts(results: DPResults) -> list[str]:
+    """Say what each of several releases cost."""
+    parts = results.privacy.parts
+    if len(parts) < 2 or not results.privacy.is_private:
+        return []
+    return [f"Spent on {'; '.join(f'{name}: {part}' for name, part in parts.items())}."]
 
 
 def _row_notes(rules: RowRules) -> list[str]:
