@@ -8,7 +8,7 @@ copyright = "The dpstats authors"
 release = installed_version("dpstats")
 version = release
 
-extensions = ["myst_nb", "numpydoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc"]
 myst_enable_extensions = ["dollarmath"]
 exclude_patterns = ["_build", "jupyter_execute", "**/.ipynb_checkpoints"]
 # No intersphinx: a build must not depend on other hosts.
