@@ -2,6 +2,9 @@
 # Every page is executed afresh; a cell that raises, or a warning of Sphinx, fails the build.
 from importlib.metadata import version as installed_version
 
+from docutils import nodes
+from latex2mathml.converter import convert
+
 project = "dpstats"
 author = "The dpstats authors"
 copyright = "The dpstats authors"
@@ -23,3 +26,21 @@ numpydoc_show_class_members = False
 html_theme = "furo"
 html_title = f"dpstats {release}"
 html_show_sourcelink = False
+
+
+# Formulas as MathML, made when the page is built: they need no script from another host.
+html_math_renderer = "mathml"
+
+
+def _inline(translator, node):
+    translator.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def _block(translator, node):
+    translator.body.append(convert(node.astext(), display="block"))
+    raise nodes.SkipNode
+
+
+def setup(app):
+    app.add_html_math_renderer("mathml", inline_renderers=(_inline, None), block_renderers=(_block, None))
