@@ -111,11 +111,11 @@ def l2_sensitivity(norms: Norms, relation: Relation = "replace_one", count: floa
 
 
 def count_weight(norms: Norms, noise: NoiseKind, relation: Relation, atoms: Atoms) -> float:
-    """Return e: what is free, and at least 1/2 where the count is no product and would have no weight otherwise."""
+    """Return e: what is free, or 1/2 where nothing is and the count, being no product, would have no weight."""
     free = 0.0
     if relation == "replace_one":
         free = norms.s_f**2 / 2 + norms.s_f * norms.s_n if noise == "laplace" else norms.rf2**2 / 2
-    return max(free, 0.5) if atoms.left[atoms.count] < 0 else free
+    return 0.5 if atoms.left[atoms.count] < 0 and not free else free
 
 
 def alias_factor(blocks: Sequence[Block], atoms: Atoms, bits: int) -> float:
