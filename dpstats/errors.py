@@ -18,7 +18,17 @@ def shown(value: object) -> str:
 
 
 class DPStatsError(Exception):
-    """Base class of all errors raised on purpose by dpstats."""
+    """Base class of all errors raised on purpose by dpstats.
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> try:
+    ...     dps.Continuous(5, 5)
+    ... except dps.DPStatsError as error:
+    ...     print(type(error).__name__)
+    SchemaError
+    """
 
 
 class SchemaError(DPStatsError, ValueError):

@@ -45,6 +45,14 @@ class Plan:
         One row per coefficient: ``width`` (expected interval width relative to a non-private fit, inf where the
         interval would be unbounded), ``signal`` (forecast SNR) and ``forecast`` (good,
         usable, weak).
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> _, schema = dps.datasets.load_adult()
+    >>> forecast = dps.plan("hours_per_week ~ age + C(sex)", n=50_000, epsilon=1, schema=schema)
+    >>> 1 < forecast.width < 1.5
+    True
     """
 
     formula: str

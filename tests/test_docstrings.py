@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -25,8 +27,29 @@ def test_examples_run(name):
     assert found.failed == 0
 
 
-def test_every_public_function_and_option_has_an_example():
-    public = [getattr(dps, name) for name in dps.__all__]
-    shown = [item for item in public if callable(item) and item.__module__.split(".")[1] in {"models", "mechanisms"}]
-    assert len(shown) >= 9
-    assert [item.__name__ for item in shown if ">>>" not in (item.__doc__ or "")] == []
+PUBLIC = [name for name in dps.__all__ if name != "datasets"]
+ERRORS = [name for name in PUBLIC if isinstance(getattr(dps, name), type) and issubclass(getattr(dps, name), Exception)]
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name not in ERRORS])
+def test_every_public_name_has_an_example(name):
+    assert ">>>" in (getattr(dps, name).__doc__ or "")
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if inspect.isfunction(getattr(dps, name))])
+def test_every_public_function_documents_its_arguments_outcome_and_errors(name):
+    function = getattr(dps, name)
+    sections = inspect.getdoc(function) or ""
+    for heading in ("Parameters", "Returns", "Raises", "Examples"):
+        assert f"{heading}\n{'-' * len(heading)}" in sections, heading
+    parameters = sections.split("Parameters\n")[1].split("Returns\n")[0]
+    listed = re.findall(r"^\*?(\w[\w, *]*)(?: : .+)?$", parameters, re.MULTILINE)
+    named = {part.strip(" *") for line in listed for part in line.split(",")}
+    assert set(inspect.signature(function).parameters) <= named
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_every_error_says_what_it_means(name):
+    error = getattr(dps, name)
+    assert issubclass(error, dps.DPStatsError)
+    assert len((error.__doc__ or "").split()) >= 6

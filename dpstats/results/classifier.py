@@ -102,6 +102,16 @@ class DPLogitResults(DPClassifierResults):
     """A private logistic regression.
 
     Coefficients are log-odds ratios, as in statsmodels' ``Logit``; `estimand` says what exactly they estimate.
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> adult, schema = dps.datasets.load_adult()
+    >>> fit = dps.dp_logit("income ~ age + C(sex)", adult, epsilon=1, schema=schema)
+    >>> fit.levels
+    ('<=50K', '>50K')
+    >>> bool(fit.predict({"age": [40], "sex": ["Male"]}).between(0, 1).all())
+    True
     """
 
     model_name = "DP Logit"
@@ -161,7 +171,16 @@ class DPLogitResults(DPClassifierResults):
 
 
 class DPSVMResults(DPClassifierResults):
-    """A private linear support vector machine with a smoothed hinge loss."""
+    """A private linear support vector machine with a smoothed hinge loss.
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> adult, schema = dps.datasets.load_adult()
+    >>> fit = dps.dp_svm("income ~ age + C(sex)", adult, epsilon=2, schema=schema)
+    >>> fit.predict({"age": [40], "sex": ["Female"]}, which="class").tolist()
+    ['<=50K']
+    """
 
     model_name = "DP SVM"
 

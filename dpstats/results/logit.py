@@ -21,6 +21,14 @@ class DPTaylorLogitResults(DPResults):
     y - 1/2, with the ridge that `estimand` states. Standard errors, tests and ``conf_int`` are about that minimiser:
     there is no interval for the coefficients of a logit, because the distance between the two depends on the data and
     was not released.
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> adult, schema = dps.datasets.load_adult()
+    >>> fit = dps.dp_logit("income ~ age + C(sex)", adult, epsilon=1, schema=schema, mechanism="functional")
+    >>> "ridge" in fit.estimand
+    True
     """
 
     model_name = "DP Logit (Taylor)"

@@ -42,6 +42,14 @@ class PointResults:
         What the coefficients estimate.
     no_inference : str
         Why there are no intervals, and what to use instead.
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> adult, schema = dps.datasets.load_adult()
+    >>> fit = dps.dp_ols("hours_per_week ~ age + C(sex)", adult, rho=0.5, schema=schema, mechanism="adassp")
+    >>> fit.predict({"age": [40], "sex": ["Male"]}).shape
+    (1,)
     """
 
     design: Design

@@ -56,6 +56,14 @@ class MomentRelease:
         Columns whose bounds were bought with a share of the budget.
     rough_bounds : bool
         True if there were so few rows that those bounds may clip one or two per cent of a column.
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> adult, schema = dps.datasets.load_adult()
+    >>> release = dps.dp_moments("hours_per_week ~ age + C(sex)", adult, epsilon=1, schema=schema)
+    >>> [fit.model.formula for fit in (release.fit(), release.fit("hours_per_week ~ age"))]
+    ['hours_per_week ~ age + C(sex)', 'hours_per_week ~ age']
     """
 
     coding: Coding
@@ -164,6 +172,15 @@ class MomentRelease:
 def load_release(path: str | Path) -> MomentRelease:
     """Read a release that `MomentRelease.save` wrote.
 
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    MomentRelease
+
     Raises
     ------
     DataError
@@ -172,6 +189,17 @@ def load_release(path: str | Path) -> MomentRelease:
     Notes
     -----
     The budget and the noise are believed as the file states them; take a release from a source that you trust.
+
+    Examples
+    --------
+    >>> import tempfile, dpstats as dps
+    >>> adult, schema = dps.datasets.load_adult()
+    >>> release = dps.dp_moments("hours_per_week ~ age", adult, epsilon=1, schema=schema)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     release.save(f"{folder}/hours.json")
+    ...     again = dps.load_release(f"{folder}/hours.json")
+    >>> bool((again.fit().params == release.fit().params).all())
+    True
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -219,6 +247,11 @@ def fit_many(release: MomentRelease, formulas: Sequence[str]) -> list[DPResults]
         From `dp_moments`.
     formulas : sequence of str
         Each in the span of the released columns.
+
+    Returns
+    -------
+    list of DPResults
+        In the order of the formulas.
 
     Raises
     ------

@@ -39,6 +39,16 @@ class DPResults(TestedModel, StatsmodelsClass):
     -----
     The estimand of the default mechanism is the least-squares projection of the response, clipped to its bounds, on the
     model columns formed from clipped columns, over complete rows; `estimand` says what it is.
+
+    Examples
+    --------
+    >>> import dpstats as dps
+    >>> adult, schema = dps.datasets.load_adult()
+    >>> fit = dps.dp_ols("hours_per_week ~ age + C(sex)", adult, epsilon=1, schema=schema)
+    >>> bool((fit.bse > fit.bse_sampling).all())
+    True
+    >>> hasattr(fit, "resid")
+    False
     """
 
     is_binary = False
