@@ -26,6 +26,8 @@ numpydoc_show_class_members = False
 html_theme = "furo"
 html_title = f"dpstats {release}"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 
 
 # Formulas as MathML, made when the page is built: they need no script from another host.
