@@ -239,13 +239,15 @@ class TableFacts:
     kinds : dict of str to str
         Per name ``"number"``, ``"bool"``, ``"text"``, ``"category"``, ``"object"``, ``"datetime"`` or ``"other"``,
         from the dtype alone.
-    n_rows : int
-        Length of the table; public because neighbouring tables have the same length.
+
+    Notes
+    -----
+    The length is no such fact: it is public only where neighbouring tables have the same one, and may have to be
+    counted.
     """
 
     names: tuple[str, ...]
     kinds: Mapping[str, str]
-    n_rows: int
 
 
 def complete_schema(schema: Schema, facts: TableFacts) -> Schema:
