@@ -8,7 +8,7 @@ what goes wrong on a worker comes back as a mark without words, since Dask logs 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
@@ -30,12 +30,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DaskSource:
-    """A DataFrame of Dask (zone: PRIVATE) on the scheduler that is in use."""
+    """A DataFrame of Dask (zone: PRIVATE) on the scheduler that is in use.
+
+    Attributes
+    ----------
+    frame : dask.dataframe.DataFrame
+        The table.
+    facts : TableFacts
+        Public names and kinds of its columns.
+    count : Count
+        Counts its rows.
+    partition_rows : int
+        Rows that a worker holds in coded form at a time; 0 for a partition as it is.
+    graphs : dict
+        The graphs of the columns that were read last, because an iteration reads them again.
+    """
 
     frame: Any
     facts: TableFacts
     count: Count
     partition_rows: int
+    graphs: dict[tuple[str, ...], list[Any]] = field(default_factory=dict)
 
     is_distributed = True
     has_order = True
@@ -52,7 +67,10 @@ class DaskSource:
         """Apply `function` to every partition on the workers, add up in a tree, and fetch the sum."""
         run, job = uuid4().hex, Job(names, function, add, self.partition_rows)
         with silence():
-            level = _mapped(self.frame, names, job, run)
+            if names not in self.graphs:
+                self.graphs.clear()
+                self.graphs[names] = _parts(self.frame, names)
+            level = [_task(job.read, f"{run}-{i}")(part) for i, part in enumerate(self.graphs[names])]
             while len(level) > 1:
                 run = uuid4().hex
                 groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
@@ -66,8 +84,8 @@ class DaskSource:
         """Fetch some columns of one partition after the other to this process, in the table's order."""
         job: Job[Partition] = Job(names, _itself, _itself, 0)
         for i in range(self.frame.npartitions):
-            (task,) = _mapped(self.frame.partitions[i], names, job, uuid4().hex)
-            (result,) = dask.compute(task, optimize_graph=False)
+            (part,) = _parts(self.frame.partitions[i], names)
+            (result,) = dask.compute(_task(job.read, uuid4().hex)(part), optimize_graph=False)
             fetched: Found[Partition] = _found(result)
             yield from fetched.value.split(self.partition_rows)
 
@@ -75,8 +93,8 @@ class DaskSource:
 def dask_source(frame: Any, partition_rows: int) -> DaskSource:
     """Wrap a DataFrame of Dask; its graph runs once for each reading, and once more to count its rows."""
     facts = facts_of(frame)
-    lengths = DaskSource(frame, facts, Count(int), 0)
-    return DaskSource(frame, facts, Count(lambda: lengths.map_reduce((), _length, _sum)), partition_rows)
+    unknown = DaskSource(frame, facts, Count(int), 0)
+    return DaskSource(frame, facts, Count(lambda: unknown.map_reduce(facts.names[:1], _length, _sum)), partition_rows)
 
 
 def _length(partition: Partition) -> int:
@@ -163,18 +181,15 @@ class Job(Generic[T]):
             return None
 
 
-def _mapped(frame: Any, names: tuple[str, ...], job: Job[T], run: str) -> list[Any]:
-    """Return one task for each partition of some columns."""
+def _parts(frame: Any, names: tuple[str, ...]) -> list[Any]:
+    """Return some columns of each partition: sealed where its graph is its own, else as tasks of Dask."""
     wanted = set(names)
     chosen = frame[[label for label in frame.columns if str(label) in wanted]].optimize()
     graph = dict(chosen.__dask_graph__())
     own = [_own_graph(graph, key) for key in chosen.__dask_keys__()]
-    parts: list[Any]
     if all(part is not None for part in own):
-        parts = [Sealed(part, key) for part, key in zip(own, chosen.__dask_keys__(), strict=True)]
-    else:
-        parts = chosen.to_delayed(optimize_graph=False)
-    return [_task(job.read, f"{run}-{i}")(part) for i, part in enumerate(parts)]
+        return [Sealed(part, key) for part, key in zip(own, chosen.__dask_keys__(), strict=True)]
+    return list(chosen.to_delayed(optimize_graph=False))
 
 
 def _own_graph(graph: dict[Any, Any], key: Any) -> dict[Any, Any] | None:

@@ -26,7 +26,6 @@ def relation_source(relation: duckdb.DuckDBPyRelation, partition_rows: int) -> A
         return iter(relation.select(*columns).to_arrow_reader(BATCH_ROWS))
 
     def count() -> int:
-        row = relation.aggregate("count(*)").fetchone()
-        return int(row[0]) if row else 0
+        return int(relation.aggregate("count(*)").fetchall()[0][0])
 
     return ArrowSource(facts_of_arrow(schema), Count(count), read, partition_rows, has_order=False)
