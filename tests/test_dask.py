@@ -17,6 +17,7 @@ from distributed import Client, LocalCluster, get_client
 
 import dpstats as dps
 from dpstats.records.source import as_source
+from dpstats.specification.coercion import to_numbers
 
 SENTINEL = "sentinel-7c1f"
 N = 12_000
@@ -96,6 +97,21 @@ def test_a_frame_works_without_a_cluster():
     fits = [ols(table, rng=rng()) for table in (frame(), dd.from_pandas(frame(), npartitions=5))]
     assert fits[0].params.equals(fits[1].params)
     assert warnings.filters == before
+
+
+def test_partitions_may_hold_other_types_than_declared_as_long_as_cells_can_be_read():
+    def changed(table, column):
+        return dd.from_map(lambda i: table.assign(**{column: table[column].astype(object if i else "float64")}), [0, 1])
+
+    expected = as_source(pd.concat([frame(), frame()])).map_reduce(("z",), _ones, lambda a, b: a + b)
+    assert as_source(changed(frame(), "z")).map_reduce(("z",), _ones, lambda a, b: a + b) == expected
+    dates = dd.from_map(lambda i: frame().assign(x=pd.Timestamp("2020") if i else 0.5), [0, 1], meta=frame(0, 1))
+    with pytest.raises(dps.ReleaseError):
+        ols(dates)
+
+
+def _ones(partition):
+    return int((to_numbers(partition.columns["z"]) == 1).sum())
 
 
 def test_a_partition_is_sealed_unless_its_graph_is_shared():

@@ -20,10 +20,13 @@ from dask.optimization import cull
 from dpstats.errors import DataError
 from dpstats.records.sources.pandas import facts_of, frame_partition
 from dpstats.records.sources.partitions import Count, Partition, silence
+from dpstats.specification.coercion import kind_of
 from dpstats.specification.schema import TableFacts
 
 FAN_IN = 8
 """Results that one task adds up."""
+
+_UNREADABLE = {"datetime", "other"}
 
 T = TypeVar("T")
 
@@ -65,7 +68,7 @@ class DaskSource:
 
     def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
         """Apply `function` to every partition on the workers, add up in a tree, and fetch the sum."""
-        run, job = uuid4().hex, Job(names, function, add, self.partition_rows)
+        run, job = uuid4().hex, Job(self._kinds(names), function, add, self.partition_rows)
         with silence():
             if names not in self.graphs:
                 self.graphs.clear()
@@ -80,9 +83,12 @@ class DaskSource:
         self.count.check(found.n_rows)
         return found.value
 
+    def _kinds(self, names: tuple[str, ...]) -> dict[str, str]:
+        return {name: self.facts.kinds[name] for name in names}
+
     def partitions(self, names: tuple[str, ...]) -> Iterator[Partition]:
         """Fetch some columns of one partition after the other to this process, in the table's order."""
-        job: Job[Partition] = Job(names, _itself, _itself, 0)
+        job: Job[Partition] = Job(self._kinds(names), _itself, _itself, 0)
         for i in range(self.frame.npartitions):
             (part,) = _parts(self.frame.partitions[i], names)
             (result,) = dask.compute(_task(job.read, uuid4().hex)(part), optimize_graph=False)
@@ -93,8 +99,8 @@ class DaskSource:
 def dask_source(frame: Any, partition_rows: int) -> DaskSource:
     """Wrap a DataFrame of Dask; its graph runs once for each reading, and once more to count its rows."""
     facts = facts_of(frame)
-    unknown = DaskSource(frame, facts, Count(int), 0)
-    return DaskSource(frame, facts, Count(lambda: unknown.map_reduce(facts.names[:1], _length, _sum)), partition_rows)
+    unread = DaskSource(frame, TableFacts(facts.names, dict.fromkeys(facts.names, "other")), Count(int), 0)
+    return DaskSource(frame, facts, Count(lambda: unread.map_reduce(facts.names[:1], _length, _sum)), partition_rows)
 
 
 def _length(partition: Partition) -> int:
@@ -140,20 +146,20 @@ class Job(Generic[T]):
 
     Parameters
     ----------
-    names : tuple of str
-        Columns.
+    kinds : dict of str to str
+        Columns, and what they were declared to hold.
     function, add : callable
         From a partition to a result, and from two results to their sum.
     partition_rows : int
         Rows that are held in coded form at a time; 0 for a partition as it is.
     """
 
-    __slots__ = ("add", "function", "names", "partition_rows")
+    __slots__ = ("add", "function", "kinds", "partition_rows")
 
     def __init__(
-        self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T], partition_rows: int
+        self, kinds: dict[str, str], function: Callable[[Partition], T], add: Callable[[T, T], T], partition_rows: int
     ) -> None:
-        self.names, self.function, self.add, self.partition_rows = names, function, add, partition_rows
+        self.kinds, self.function, self.add, self.partition_rows = kinds, function, add, partition_rows
 
     def __repr__(self) -> str:
         return "Job()"
@@ -163,7 +169,8 @@ class Job(Generic[T]):
         try:
             with silence():
                 frame = dask.get(source.graph, source.key) if isinstance(source, Sealed) else source
-                partition = frame_partition(frame, self.names)
+                partition = frame_partition(frame, tuple(self.kinds))
+                _check_kinds(partition, self.kinds)
                 blocks = partition.split(self.partition_rows or max(partition.n_rows, 1))
                 return Found(reduce(self.add, map(self.function, blocks)), partition.n_rows)
         except Exception:
@@ -179,6 +186,21 @@ class Job(Generic[T]):
                 return Found(total, rows) if len(known) == len(results) else None
         except Exception:
             return None
+
+
+def _check_kinds(partition: Partition, kinds: dict[str, str]) -> None:
+    """Stop a reading where a partition holds what nobody could read in a column that was declared otherwise.
+
+    All kinds but these are read cell by cell alike, so that a partition may hold objects where numbers were declared.
+
+    Raises
+    ------
+    DataError
+        If one does.
+    """
+    readable = [name for name, kind in kinds.items() if kind not in _UNREADABLE]
+    if any(kind_of(partition.columns[name].dtype) in _UNREADABLE for name in readable):
+        raise DataError("a partition does not have the types that the DataFrame declares")
 
 
 def _parts(frame: Any, names: tuple[str, ...]) -> list[Any]:
