@@ -517,17 +517,25 @@ def test_short_work_shows_nothing(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_long_work_shows_time_and_public_shares_only(capsys, monkeypatch, containers, relation):
+@pytest.mark.parametrize(
+    ("name", "relation", "share"),
+    [
+        ("pandas", "replace_one", True),
+        ("pandas", "add_or_remove_one", False),
+        ("parquet, many row groups", "replace_one", True),
+        ("dask, 3 partitions", "replace_one", False),
+    ],
+)
+def test_long_work_shows_time_and_public_shares_only(capsys, monkeypatch, containers, name, relation, share):
     monkeypatch.setattr(progress, "DELAY", 0.0)
     monkeypatch.setattr(progress, "STEP", 0.001)
     dps.dp_ols(
-        FORMULA, containers["pandas"], 5, schema=SCHEMA, neighboring_relation=relation, cov_type="HC1", progress=True
+        FORMULA, containers[name], 5, schema=SCHEMA, neighboring_relation=relation, cov_type="HC1", progress=True
     )
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "dpstats" in shown.err
-    assert ("%" in shown.err) == (relation == "replace_one")
+    assert ("%" in shown.err) == share
     assert not {"20000", "20,000"} & set(shown.err.split())
 
 

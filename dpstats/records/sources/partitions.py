@@ -130,7 +130,9 @@ def _attempt(facts: Callable[[], T]) -> T | None:
     try:
         with silence():
             return facts()
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # a panic of polars is no Exception
         return None
 
 
