@@ -166,6 +166,8 @@ def test_persons_are_limited_in_the_order_of_the_partitions(client):
     options = {"privacy_unit": "person", "contributions": 1}
     fits = [ols(table, rng=rng(), infeasible="fit", **options) for table in (frame(), pieces())]
     assert fits[0].params.equals(fits[1].params)
+    with pytest.raises(dps.DataError, match="no order"):
+        ols(pieces().shuffle("person"), **options)
 
 
 def test_nothing_is_left_on_the_cluster_and_names_say_nothing(client):

@@ -137,8 +137,8 @@ NAMES = [
     *("parquet", "parquet, many row groups", "parquet, several files", "duckdb", "duckdb, file"),
     *("dask, 1 partitions", "dask, 3 partitions", "dask, 17 partitions"),
 ]
-ORDERED = [name for name in NAMES if "duckdb" not in name and name not in {"parquet, several files"}]
-ORDERED = [name for name in ORDERED if "shuffled" not in name]
+QUERIES = ["polars, lazy", "polars, scan", "duckdb", "duckdb, file"]
+ORDERED = [name for name in NAMES if name not in {"parquet, several files", *QUERIES} and "shuffled" not in name]
 
 
 def integers(data, partition_rows=5_000):
@@ -215,9 +215,10 @@ def test_the_first_rows_of_a_person_are_the_same_in_every_container_with_an_orde
     assert np.array_equal(limited(containers[name]), expected)
 
 
-def test_a_container_without_an_order_is_refused_for_persons(containers):
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_container_without_an_order_is_refused_for_persons(containers, name):
     with pytest.raises(dps.DataError, match="no order"):
-        dps.dp_ols("y ~ single", containers["duckdb"], 1, schema=SCHEMA, privacy_unit="person", contributions=2)
+        dps.dp_ols("y ~ single", containers[name], 1, schema=SCHEMA, privacy_unit="person", contributions=2)
 
 
 # -- hostile columns ---------------------------------------------------------------------------------------------------

@@ -131,8 +131,8 @@ def table_of(data: Any, unit: Unit, progress: Any = False) -> Table:
         require_identities(name, source.facts)
         if not source.has_order:
             raise DataError(
-                "privacy_unit= uses the first rows of each person, and the rows of a DuckDB relation have no order; "
-                "write it to a Parquet file in the order you want, and pass the file's path"
+                "privacy_unit= uses the first rows of each person, and data has no order of its own: it is a query, or "
+                "was shuffled; write it to a Parquet file in the order you want, and pass the file's path"
             )
         source = LimitedSource(source, name, protection.contributions)
     require_length(protection, unit.n_public)

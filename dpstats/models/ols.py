@@ -124,8 +124,8 @@ def dp_ols(
         believed, not enforced, unless `privacy_unit` is given.
     privacy_unit : str, optional
         Column that tells persons apart, with ``"ssp"`` only. The first `contributions` rows of each are used, in the
-        table's order, which a relation of DuckDB has not, and the guarantee is for a person with any number of rows;
-        the table's length is private then.
+        table's order, which a query or a shuffled table has not, and the guarantee is for a person with any number of
+        rows; the table's length is private then.
     missing : {"drop", "none"}
         ``"drop"`` leaves out rows with a missing entry, and their number is private. ``"none"`` says that the columns
         used are complete, so that the number of rows is as public as the table's length; a missing number becomes the

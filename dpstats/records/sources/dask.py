@@ -56,7 +56,6 @@ class DaskSource:
     graphs: dict[tuple[str, ...], list[Any]] = field(default_factory=dict)
 
     is_distributed = True
-    has_order = True
 
     def __repr__(self) -> str:
         return f"DaskSource({len(self.facts.names)} columns)"
@@ -65,6 +64,11 @@ class DaskSource:
     def n_rows(self) -> int:
         """Number of rows, counted once."""
         return self.count()
+
+    @property
+    def has_order(self) -> bool:
+        """Whether each partition is made for itself: after a shuffle its rows stand in the order in which they came."""
+        return all(isinstance(part, Sealed) for part in _parts(self.frame, self.facts.names))
 
     def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
         """Apply `function` to every partition on the workers, add up in a tree, and fetch the sum."""
