@@ -35,7 +35,7 @@ class Population:
             name: "number" if isinstance(column, Continuous) else "object"
             for name, column in self.schema.columns.items()
         }
-        return build_design(self.formula, self.schema, TableFacts(tuple(self.schema), kinds, 0))
+        return build_design(self.formula, self.schema, TableFacts(tuple(self.schema), kinds))
 
 
 def linear(name, p, draw_x, sd_x, noise=None, affected=None, missing=0.0):

@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=400)
     options = parser.parse_args()
     kinds = {"x1": "number", "x2": "number", "x3": "number", "g": "text", "y": "number"}
-    design = build_design(MODELS[-1], SCHEMA, TableFacts(tuple(kinds), kinds, N))
+    design = build_design(MODELS[-1], SCHEMA, TableFacts(tuple(kinds), kinds))
     rows = []
     for label, budget in {"pure": Budget(1.0), "delta": Budget(1.0, 1e-6)}.items():
         plan = plan_moments(design, budget, N)
@@ -68,7 +68,7 @@ def main() -> None:
                 record.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
         for formula, view, record in zip(MODELS, views, covered, strict=True):
             slopes = np.array([name != "Intercept" for name in view.design.exog_names])
-            alone = plan_moments(build_design(formula, SCHEMA, TableFacts(tuple(kinds), kinds, N)), budget, N)
+            alone = plan_moments(build_design(formula, SCHEMA, TableFacts(tuple(kinds), kinds)), budget, N)
             share = np.array(record)[:, slopes]
             rows.append(
                 {

@@ -61,5 +61,5 @@ def planned(formula: str, data: dict, schema: dict, **budget: float) -> Planned:
     """Plan a release; ``epsilon=1`` by default."""
     source = as_source(data)
     design = build_design(formula, Schema(schema), source.facts)
-    plan = plan_moments(design, Budget(**(budget or {"epsilon": 1.0})), source.facts.n_rows)
+    plan = plan_moments(design, Budget(**(budget or {"epsilon": 1.0})), source.n_rows)
     return Planned(plan, data, model_space(plan.view.contrast, plan.view.has_constant, plan.coding))

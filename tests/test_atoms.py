@@ -32,7 +32,7 @@ SCHEMA = Schema(
         "b": Binary(),
     }
 )
-FACTS = TableFacts(tuple(SCHEMA), dict.fromkeys(SCHEMA, "object"), 1000)
+FACTS = TableFacts(tuple(SCHEMA), dict.fromkeys(SCHEMA, "object"))
 EXACT = (
     "y ~ 1",
     "y ~ x + z",

@@ -38,7 +38,7 @@ SCHEMA = Schema(
         "d": Binary(),
     }
 )
-FACTS = TableFacts(tuple(SCHEMA), {name: "bool" if name == "flag" else "object" for name in SCHEMA}, 1000)
+FACTS = TableFacts(tuple(SCHEMA), {name: "bool" if name == "flag" else "object" for name in SCHEMA})
 
 STATELESS = (
     "1",

@@ -213,7 +213,7 @@ def test_stages_of_a_rho_budget_compose_to_it():
 def planned(d=4, budget=None, n=20_000, loss=LOGISTIC, options=None):
     names = [f"x{j}" for j in range(d)]
     schema = dps.Schema({**{name: dps.Continuous(-1, 1) for name in names}, "y": dps.Binary((0, 1))})
-    facts = TableFacts((*names, "y"), {**dict.fromkeys(names, "number"), "y": "number"}, n)
+    facts = TableFacts((*names, "y"), {**dict.fromkeys(names, "number"), "y": "number"})
     design = build_design(f"y ~ {' + '.join(names)}", schema, facts, binary="dp_logit")
     budget = budget or Budget(epsilon=1.0)
     if isinstance(options, dps.WKLObjective | dps.WKLOutput):
@@ -229,7 +229,7 @@ def test_the_ridge_is_for_a_row_and_the_loss_a_sum():
     assert frame_free.minimum.ball == frame_free.predictors.ball
     levels = [f"l{i}" for i in range(20)]
     schema = dps.Schema({"g": dps.Categorical(levels), "y": dps.Binary((0, 1))})
-    facts = TableFacts(("g", "y"), {"g": "object", "y": "number"}, 10_000)
+    facts = TableFacts(("g", "y"), {"g": "object", "y": "number"})
     design = build_design("y ~ C(g)", schema, facts, binary="dp_logit")
     factor = plan_classifier(design, LOGISTIC, Objective(), Budget(epsilon=1.0), 10_000, None)
     assert factor.predictors.row_size == 1.0

@@ -372,7 +372,7 @@ def test_a_table_that_does_not_fit_the_formula_is_refused_by_its_names_and_types
         dps.compare(fit, adult.drop(columns="age"))
     with pytest.raises(dps.SchemaError, match="'age' holds text"):
         dps.compare(fit, adult.astype({"age": "string"}))
-    with pytest.raises(dps.DataError, match="pandas DataFrame or a dict"):
+    with pytest.raises(dps.DataError, match=r"data must be a DataFrame of .*, not list"):
         dps.compare(fit, [1, 2])
 
 

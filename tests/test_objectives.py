@@ -126,7 +126,7 @@ def plan_example(epsilon=1.0, formula="y ~ 0 + x", data=EXAMPLE, schema=EXAMPLE_
     source = as_source(data)
     design = build_design(formula, schema, source.facts)
     mechanism = options.pop("mechanism", dps.Functional)(**options)
-    return plan_objective(design, LEAST_SQUARES, mechanism, Budget(epsilon), source.facts.n_rows), source
+    return plan_objective(design, LEAST_SQUARES, mechanism, Budget(epsilon), source.n_rows), source
 
 
 def test_the_example_of_the_paper():

@@ -55,7 +55,7 @@ FEATURES = {"y ~ 0 + x", "y ~ x:C(g)", "y ~ cr(x, df=4) - 1"}
 
 
 def predictors_of(formula):
-    design = build_design(formula, SCHEMA, TableFacts(tuple(SCHEMA.columns), KINDS, 0), binary="dp_logit")
+    design = build_design(formula, SCHEMA, TableFacts(tuple(SCHEMA.columns), KINDS), binary="dp_logit")
     coding = code_design(design, "laplace")
     return build_predictors(full_view(coding), coding)
 

@@ -238,7 +238,7 @@ def test_entries_of_the_updating_schema_come_first():
 
 
 def test_a_bool_column_needs_no_declaration_and_may_have_one():
-    facts = TableFacts(("b", "c", "x"), {"b": "bool", "c": "bool", "x": "number"}, 10)
+    facts = TableFacts(("b", "c", "x"), {"b": "bool", "c": "bool", "x": "number"})
     declared = dps.Schema({"c": dps.Continuous(0, 1)})
     completed = complete_schema(declared, facts)
     assert completed["b"] == dps.Binary((False, True))

@@ -670,7 +670,7 @@ COARSEST = 2**46
 
 @functools.cache
 def plan_of(formula, notion, n_rows=2):
-    facts = TableFacts(tuple(SCHEMA), dict.fromkeys(SCHEMA, "object"), n_rows)
+    facts = TableFacts(tuple(SCHEMA), dict.fromkeys(SCHEMA, "object"))
     return plan_moments(build_design(formula, SCHEMA, facts), BUDGETS[notion], n_rows)
 
 

@@ -92,7 +92,7 @@ def design_of(formula):
         | {f"x{j}": Continuous(-j, 3) for j in range(1, 9)}
         | {"g": Categorical(["a", "b", "c"]), "h": Categorical(["u", "v", "w"])}
     )
-    return build_design(formula, schema, TableFacts(tuple(schema), dict.fromkeys(schema, "object"), 10_000))
+    return build_design(formula, schema, TableFacts(tuple(schema), dict.fromkeys(schema, "object")))
 
 
 @functools.cache

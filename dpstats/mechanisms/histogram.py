@@ -77,7 +77,7 @@ def dpme(
     ----------
     formula : str
         As for `dp_ols`; the histogram is over the raw columns that it reads.
-    data : pandas.DataFrame or dict of array-like
+    data : table
         One row per record.
     epsilon : float
         Pure budget, replace-one neighbours.
@@ -256,8 +256,7 @@ def _prepare(formula: str, data: Any, epsilon: float, schema: Schema, family: Fa
         raise OptionError(f"exponent must lie in (0, 1], not {shown(exponent)}")
     source = as_source(data)
     del data  # a traceback that shows local variables shows no record
-    facts = source.facts
-    table_length(ONE_ROW, facts.n_rows)
+    facts, n_rows = source.facts, table_length(ONE_ROW, lambda: source.n_rows).at_most
     binary = family == "logistic"
     design = build_design(
         formula, complete_schema(schema, facts), facts, binary="a logistic baseline" if binary else ""
@@ -266,8 +265,8 @@ def _prepare(formula: str, data: Any, epsilon: float, schema: Schema, family: Fa
     features = build_features(full_view(coding), coding, "box", binary=binary)
     symbol = design.response.symbol
     outcome = symbol.text if binary and symbol.form == "column" else None
-    grid = cell_grid(design.schema, design.variables, facts.n_rows, exponent, outcome)
-    return _Call(design, features, grid, source, facts.n_rows, epsilon)
+    grid = cell_grid(design.schema, design.variables, n_rows, exponent, outcome)
+    return _Call(design, features, grid, source, n_rows, epsilon)
 
 
 def _whole(name: str, value: Any) -> int:

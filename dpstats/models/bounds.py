@@ -31,6 +31,7 @@ def private_bounds(
     contributions: int = 1,
     privacy_unit: str | None = None,
     ledger: Ledger | None = None,
+    progress: bool = False,
     rng: np.random.Generator | None = None,
 ) -> Schema:
     """Find bounds of numeric columns under differential privacy.
@@ -40,8 +41,8 @@ def private_bounds(
 
     Parameters
     ----------
-    data : pandas.DataFrame or dict of array-like
-        One row per record.
+    data : table
+        One row per record; any kind that `dp_ols` takes.
     columns : sequence of str
         Numeric columns; the budget is shared by all of them.
     epsilon : float, optional
@@ -55,6 +56,8 @@ def private_bounds(
     ledger : Ledger, optional
         Account that the release is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
+    progress : bool
+        Show on stderr how far a call is, as for `dp_ols`.
     rng : numpy.random.Generator, optional
         Simulated noise for studies and tests; NOT PRIVATE. None draws real noise.
 
@@ -83,10 +86,10 @@ def private_bounds(
     True
     """
     budget = budget_of(epsilon, delta, rho)
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public))
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
     del data  # a traceback that shows local variables shows no record
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, table.protection, noise)
+    account = account_of(ledger, table, noise)
     budget = account.protection.of_row(budget)
     names = check_columns(columns)
     facts = table.facts

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dpstats.errors import OptionError, SchemaError, shown
+from dpstats.errors import DataError, OptionError, SchemaError, shown
 from dpstats.forecast import PlannedMoments, Usable, require_feasible
 from dpstats.mechanisms.option_checks import require_instance
 from dpstats.mechanisms.options import HC0, HC1
+from dpstats.models.progress import Bar
 from dpstats.privacy.charge import Charge
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.privacy.ledger import Ledger, ledger_in_use, require_private, require_unit, spending
 from dpstats.privacy.notions import Budget
-from dpstats.privacy.unit import Protection, TableLength, protection_of, table_length
+from dpstats.privacy.unit import Protection, TableLength, protection_of, require_length, table_length
 from dpstats.records.limited import LimitedSource
 from dpstats.records.source import Source, as_source
+from dpstats.records.watched import WatchedSource
 from dpstats.release.noise import NoiseSource
 from dpstats.specification.declarations import require_identities
 from dpstats.specification.schema import Schema, TableFacts, complete_schema
@@ -57,29 +59,39 @@ class Table:
         What is read: the first rows of each person, if a column tells persons apart.
     protection : Protection
         Neighbouring relation and privacy unit.
-    length : TableLength
-        What is public about the number of rows.
+    n_public : int or None
+        Length that the user declares, where the table's own is private.
+    bar : Bar or None
+        Shows how far a call is, if the user asked for it.
     """
 
     source: Source
     protection: Protection
-    length: TableLength
+    n_public: int | None
+    bar: Bar | None
 
     @property
     def facts(self) -> TableFacts:
-        """Names, dtypes and length of the table; `length` says whether the length may be used."""
+        """Names and dtypes of the table."""
         return self.source.facts
+
+    @property
+    def length(self) -> TableLength:
+        """What is public about the number of rows, which may have to be counted: ask when all else is checked."""
+        return table_length(self.protection, lambda: self.source.n_rows, self.n_public)
 
     def rows_for(self, method: str) -> int:
         """Return the number of rows for a method whose proof takes it as public.
 
         Raises
         ------
+        DataError
+            If there are none, or they cannot be counted.
         OptionError
-            If it is private.
+            If their number is private.
         """
         if self.protection.length_is_public:
-            return self.facts.n_rows
+            return self.length.at_most
         argument = (
             f"privacy_unit={self.protection.privacy_unit!r}"
             if self.protection.privacy_unit
@@ -91,34 +103,61 @@ class Table:
         )
 
 
-def table_of(data: Any, unit: Unit) -> Table:
+def table_of(data: Any, unit: Unit, progress: Any = False) -> Table:
     """Wrap a table, with at most so many rows of each person if a column tells persons apart.
+
+    Parameters
+    ----------
+    data : table
+        As `dpstats.records.source.as_source` takes it.
+    unit : Unit
+        Who is to be protected.
+    progress : object
+        Whether to show how far the call is, as the user wrote it.
 
     Raises
     ------
     DataError, OptionError, SchemaError
         If the table is not supported or an argument does not fit it.
     """
-    source = as_source(data)
+    if not isinstance(progress, bool):
+        raise OptionError(f"progress must be True or False, not {shown(progress)}")
+    source, bar = as_source(data), Bar() if progress else None
+    if not source.facts.names:
+        raise DataError("data has no columns")
     protection = protection_of(unit.contributions, unit.neighboring_relation, unit.privacy_unit)
     name = protection.privacy_unit
     if name:
         require_identities(name, source.facts)
+        if not source.has_order:
+            raise DataError(
+                "privacy_unit= uses the first rows of each person, and data has no order of its own: it is a query, or "
+                "was shuffled; write it to a Parquet file in the order you want, and pass the file's path"
+            )
         source = LimitedSource(source, name, protection.contributions)
-    return Table(source, protection, table_length(protection, source.facts.n_rows, unit.n_public))
+    require_length(protection, unit.n_public)
+    if bar is not None and protection.length_is_public:
+        source = WatchedSource(source, bar)
+    return Table(source, protection, unit.n_public, bar)
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who is protected, and the ledger that a call is charged to, if any (zone: public)."""
+    """Who is protected, the ledger that a call is charged to, and the bar that it shows, if any (zone: public)."""
 
     ledger: Ledger | None
     protection: Protection
     noise: Literal["real", "simulated", "none"]
+    bar: Bar | None = None
 
-    def spending(self, charge: Charge, what: str) -> AbstractContextManager[None]:
-        """Reserve a row's charge for the whole unit, and commit it after the block."""
-        return spending(self.ledger, charge.of_unit(self.protection.contributions), what)
+    @contextmanager
+    def spending(self, charge: Charge, what: str) -> Iterator[None]:
+        """Reserve a row's charge for the whole unit, and commit it after the block; show how far the block is."""
+        with (
+            spending(self.ledger, charge.of_unit(self.protection.contributions), what),
+            nullcontext() if self.bar is None else self.bar.shown(),
+        ):
+            yield
 
     def cost(self, budget: Budget, parts: Mapping[str, Budget]) -> PrivacyCost:
         """Return what the whole unit is charged, as results show it.
@@ -135,7 +174,7 @@ class Account:
         return PrivacyCost(budget.whole, whole, self.protection, self.noise, name)
 
 
-def account_of(ledger: Any, protection: Protection, noise: NoiseSource) -> Account:
+def account_of(ledger: Any, table: Table, noise: NoiseSource) -> Account:
     """Return the account that a call names, or that of the surrounding ``with`` block.
 
     Raises
@@ -145,8 +184,8 @@ def account_of(ledger: Any, protection: Protection, noise: NoiseSource) -> Accou
     """
     found = ledger_in_use(ledger)
     require_private(found, private=noise.label == "real")
-    require_unit(found, protection)
-    return Account(found, protection, noise.label)
+    require_unit(found, table.protection)
+    return Account(found, table.protection, noise.label, table.bar)
 
 
 def covariance_type(cov_type: Any) -> HC0 | None:

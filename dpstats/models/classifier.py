@@ -141,7 +141,7 @@ def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
             f"cov_type={call.robust.name!r} needs mechanism='objective'; the methods of Wang, Kifer and Lee always "
             "release the covariance of the gradient"
         )
-    wkl = plan_wkl(call.checked.design, call.loss, call.options, call.budget, call.source.facts.n_rows)
+    wkl = plan_wkl(call.checked.design, call.loss, call.options, call.budget, call.source.n_rows)
     _refuse_if_hopeless(call, wkl)
     with call.account.spending(charge_of(call.budget, "spherical"), call.checked.formula):
         released = release_wkl(wkl, call.source, call.noise)
@@ -155,7 +155,7 @@ def fit_classifier(call: ClassifierCall, results: type[Results]) -> Results:
 
 
 def _fit_objective(call: ClassifierCall, options: Objective, results: type[Results]) -> Results:
-    facts, checked = call.source.facts, call.checked
+    facts, n_rows, checked = call.source.facts, call.source.n_rows, call.checked
     plan = _plan_objective(call, options, checked.design)
     law, stages = plan.hessian.law, plan.stages
     buying = _plan_bounds(call, stages)
@@ -171,7 +171,7 @@ def _fit_objective(call: ClassifierCall, options: Objective, results: type[Resul
             schema, plan = final.schema, final.plan
             costs = {bounds_part(buying.names): stages.pure(buying.cost.epsilon or 0.0)}
         q = plan.predictors.n_columns
-        correction = facts.n_rows / max(facts.n_rows - q, 1) if isinstance(call.robust, HC1) else 1.0
+        correction = n_rows / max(n_rows - q, 1) if isinstance(call.robust, HC1) else 1.0
         released = release_classifier(plan, call.source, call.noise, correction)
     released = replace(released, costs=costs | released.costs)
     name = call.robust.name if call.robust else "HC0"
@@ -186,19 +186,19 @@ def _fit_objective(call: ClassifierCall, options: Objective, results: type[Resul
 def _plan_objective(call: ClassifierCall, options: Objective, design: Design) -> ClassifierPlan:
     scores = call.robust.share if call.robust else None if call.loss.is_logistic else SCORES
     bounds = SHARE if call.checked.buying else 0.0
-    return plan_classifier(design, call.loss, options, call.budget, call.source.facts.n_rows, scores, bounds)
+    return plan_classifier(design, call.loss, options, call.budget, call.source.n_rows, scores, bounds)
 
 
 def _plan_bounds(call: ClassifierCall, stages: Stages) -> BoundsPlan | None:
     if not call.checked.buying:
         return None
     pure = Budget(epsilon=stages.epsilon, asked=call.budget.whole) if call.budget.is_private else call.budget
-    return plan_bounds(call.checked.buying, pure, "laplace", SHARE, call.source.facts.n_rows)
+    return plan_bounds(call.checked.buying, pure, "laplace", SHARE, call.source.n_rows)
 
 
 def _refuse_if_hopeless(call: ClassifierCall, plan: PlannedClassifier) -> None:
     if call.infeasible == "refuse":
-        require_resolved(plan, call.budget, call.source.facts.n_rows)
+        require_resolved(plan, call.budget, call.source.n_rows)
 
 
 def _release(

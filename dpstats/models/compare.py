@@ -35,7 +35,7 @@ def compare(fit: DPResults, data: Any, alpha: float = 0.05) -> Comparison:
     ----------
     fit : DPResults
         From `dp_ols` or `dp_logit`.
-    data : pandas.DataFrame or dict of array-like
+    data : table
         The table that was fitted.
     alpha : float
         Intervals are of level 1 - alpha, with normal quantiles in both fits; significance is compared at alpha.

@@ -29,6 +29,7 @@ def private_levels(
     contributions: int = 1,
     privacy_unit: str | None = None,
     ledger: Ledger | None = None,
+    progress: bool = False,
     rng: np.random.Generator | None = None,
 ) -> Schema:
     """Find the frequent values of columns under differential privacy.
@@ -38,8 +39,8 @@ def private_levels(
 
     Parameters
     ----------
-    data : pandas.DataFrame or dict of array-like
-        One row per record.
+    data : table
+        One row per record; any kind that `dp_ols` takes.
     columns : sequence of str
         Columns of texts, categories, bools or numbers; the budget is shared by all of them.
     epsilon, delta : float
@@ -50,6 +51,8 @@ def private_levels(
     ledger : Ledger, optional
         Account that the release is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default. It must have set a `levels_delta` aside.
+    progress : bool
+        Show on stderr how far a call is, as for `dp_ols`.
     rng : numpy.random.Generator, optional
         Simulated noise for studies and tests; NOT PRIVATE. None draws real noise.
 
@@ -80,10 +83,10 @@ def private_levels(
     budget = budget_of(epsilon, delta, None)
     if budget.is_private and budget.delta is None:
         raise BudgetError("private_levels needs a delta, as in delta=1e-6: that a value occurs may show by chance")
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public))
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
     del data  # a traceback that shows local variables shows no record
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, table.protection, noise)
+    account = account_of(ledger, table, noise)
     budget = account.protection.of_row(budget)
     names = check_columns(columns)
     facts = table.facts

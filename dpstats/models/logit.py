@@ -45,6 +45,7 @@ def dp_logit(
     privacy_unit: str | None = None,
     missing: Missing = "drop",
     ledger: Ledger | None = None,
+    progress: bool = False,
     rng: np.random.Generator | None = None,
 ) -> DPLogitResults | DPTaylorLogitResults:
     """Fit a logistic regression under differential privacy.
@@ -54,8 +55,8 @@ def dp_logit(
     formula : str
         As in statsmodels. The outcome is a column of two declared levels, the last of which is success, a bool, or a
         number declared from 0 to 1.
-    data : pandas.DataFrame or dict of array-like
-        One row per record.
+    data : table
+        One row per record; any kind that `dp_ols` takes.
     epsilon : float, optional
         Pure epsilon-DP budget; with `delta`, an (epsilon, delta) budget. ``float("inf")`` fits without noise, and every
         print of the result says NOT PRIVATE.
@@ -95,6 +96,8 @@ def dp_logit(
     ledger : Ledger, optional
         Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
+    progress : bool
+        Show on stderr how far a call is, as for `dp_ols`.
     rng : numpy.random.Generator, optional
         Simulated noise for studies and tests; NOT PRIVATE. None draws real noise.
 
@@ -126,18 +129,18 @@ def dp_logit(
     """
     robust = covariance_type(cov_type)
     budget = budget_of(epsilon, delta, rho)
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit))
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit), progress)
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LOGIT_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, table.protection, noise)
+    account = account_of(ledger, table, noise)
     budget = account.protection.of_row(budget)
     check_infeasible(infeasible)
     facts, source = table.facts, table.source
-    n_rows = table.rows_for("dp_logit")
     declared = public_schema(schema, bounds, levels, facts)
     rules = row_rules(missing, None, None, declared, facts)
     checked = check_design(formula, declared, facts, "dp_logit", rules, buys=isinstance(options, Objective))
+    n_rows = table.rows_for("dp_logit")
     if not isinstance(options, Functional):
         call = ClassifierCall(checked, LOGISTIC, options, robust, budget, source, noise, infeasible, account)
         return fit_classifier(call, DPLogitResults)

@@ -174,12 +174,13 @@ def prepare_moments(
         Whatever is wrong with the call.
     """
     check_infeasible(infeasible)
-    facts, length = table.facts, table.length
+    facts = table.facts
     schema = public_schema(declared.schema, declared.bounds, declared.levels, facts)
     names = undeclared_numbers(formula, schema, facts)
     rules = row_rules(declared.missing, declared.weights, declared.offset, schema, facts)
     schema = with_unknown(schema, names)
     design = build_design(formula, schema, facts, rules=rules)
+    length = table.length
     share = _main_share(robust, bought=bool(names))
     plan = plan_moments(design, budget, length.at_most, share=share, noise=options.noise, protection=table.protection)
     relation = table.protection.neighboring_relation

@@ -75,6 +75,7 @@ def dp_ols(
     weights: str | None = None,
     offset: str | None = None,
     ledger: Ledger | None = None,
+    progress: bool = False,
     rng: np.random.Generator | None = None,
 ) -> DPResults | PointResults:
     """Fit a linear regression by least squares under differential privacy.
@@ -85,8 +86,10 @@ def dp_ols(
         As in statsmodels: ``"wage ~ educ + exper + C(region)"``, with transforms, interactions, splines and contrasts.
         ``.`` stands for all declared columns. ``center``, ``scale``, ``standardize``, ``poly`` and spline knots learn
         their constants from the declared range, not from the data.
-    data : pandas.DataFrame or dict of array-like
-        One row per record.
+    data : table
+        One row per record: a DataFrame of pandas, polars or Dask, a polars LazyFrame, a Table or Dataset of pyarrow, a
+        relation of DuckDB, the path of a Parquet file or a list of such paths, or a dict of arrays. A query is the
+        table that it gives: one that filters on what others must not know makes the number of rows private.
     epsilon : float, optional
         Pure epsilon-DP budget; with `delta`, an (epsilon, delta) budget. ``float("inf")`` fits without noise, and
         every print of the result says NOT PRIVATE.
@@ -121,8 +124,8 @@ def dp_ols(
         believed, not enforced, unless `privacy_unit` is given.
     privacy_unit : str, optional
         Column of numbers or texts that tells persons apart, with ``"ssp"`` only. The first `contributions` rows of each
-        are used, rows that name nobody are not, and the guarantee is for a person with any number of rows; the table's
-        length is private then.
+        are used, in the table's order, which a query or a shuffled table has not; rows that name nobody are not used.
+        The guarantee is for a person with any number of rows, and the table's length is private.
     missing : {"drop", "none"}
         ``"drop"`` leaves out rows with a missing entry, and their number is private. ``"none"`` says that the columns
         used are complete, so that the number of rows is as public as the table's length; a missing number becomes the
@@ -135,6 +138,9 @@ def dp_ols(
     ledger : Ledger, optional
         Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
+    progress : bool
+        Show on stderr how far a call is that takes longer than a second or two: its time, and the share of rows that
+        were read unless their number is private.
     rng : numpy.random.Generator, optional
         Simulated noise for studies and tests; NOT PRIVATE. None draws real noise.
 
@@ -165,11 +171,11 @@ def dp_ols(
     """
     robust = covariance_type(cov_type)
     budget = budget_of(epsilon, delta, rho)
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public))
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, LEAST_SQUARES_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, table.protection, noise)
+    account = account_of(ledger, table, noise)
     budget = account.protection.of_row(budget)
     if isinstance(options, SSP):
         declared = Declarations(schema, bounds, levels, missing, weights, offset)
@@ -181,9 +187,10 @@ def dp_ols(
     if weights is not None:
         raise OptionError(f"weights= needs mechanism='ssp', not {type(options).__name__}")
     check_infeasible(infeasible)
-    facts, n_rows = table.facts, table.rows_for(type(options).__name__)
+    facts = table.facts
     complete = public_schema(schema, bounds, levels, facts)
     design = build_design(formula, complete, facts, rules=row_rules(missing, None, offset, complete, facts))
+    n_rows = table.rows_for(type(options).__name__)
     if isinstance(options, AdaSSP):
         return _fit_adaptive(design, options, budget, table, noise, infeasible, account)
     plan = plan_objective(design, LEAST_SQUARES, options, budget, n_rows)
@@ -222,8 +229,9 @@ def _fit_adaptive(
     infeasible: str,
     account: Account,
 ) -> PointResults:
-    plan = plan_adassp(design, options, budget, table.facts.n_rows)
-    refuse_if_hopeless(infeasible, plan, table.facts.n_rows)
+    n_rows = table.source.n_rows
+    plan = plan_adassp(design, options, budget, n_rows)
+    refuse_if_hopeless(infeasible, plan, n_rows)
     with account.spending(charge_of(budget, "gaussian"), design.formula):
         fit = fit_adassp(plan, table.source, noise)
     return PointResults(
@@ -257,6 +265,7 @@ def dp_moments(
     weights: str | None = None,
     offset: str | None = None,
     ledger: Ledger | None = None,
+    progress: bool = False,
     rng: np.random.Generator | None = None,
 ) -> MomentRelease:
     """Release the second moments of a formula once, for any number of least-squares fits.
@@ -265,7 +274,7 @@ def dp_moments(
     ----------
     formula, data, epsilon, delta, rho, bounds, levels, schema, mechanism, infeasible
         As for `dp_ols`. The formula's right-hand side should contain every column that later fits need.
-    neighboring_relation, n_public, contributions, privacy_unit, missing, weights, offset, ledger, rng
+    neighboring_relation, n_public, contributions, privacy_unit, missing, weights, offset, ledger, progress, rng
         As for `dp_ols`; they hold for all fits from the release.
 
     Returns
@@ -287,11 +296,11 @@ def dp_moments(
     ['Intercept', 'age']
     """
     budget = budget_of(epsilon, delta, rho)
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public))
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, MOMENT_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, table.protection, noise)
+    account = account_of(ledger, table, noise)
     budget = account.protection.of_row(budget)
     declared = Declarations(schema, bounds, levels, missing, weights, offset)
     call = prepare_moments(formula, table, budget, declared, options, infeasible, account, noise, None)

@@ -41,6 +41,7 @@ def dp_svm(
     privacy_unit: str | None = None,
     missing: Missing = "drop",
     ledger: Ledger | None = None,
+    progress: bool = False,
     rng: np.random.Generator | None = None,
 ) -> DPSVMResults:
     """Fit a linear support vector machine with a smoothed hinge loss under differential privacy.
@@ -50,8 +51,8 @@ def dp_svm(
     formula : str
         As in statsmodels. The outcome is a column of two declared levels, the last of which is the positive class, or a
         bool.
-    data : pandas.DataFrame or dict of array-like
-        One row per record.
+    data : table
+        One row per record; any kind that `dp_ols` takes.
     epsilon : float, optional
         Pure epsilon-DP budget; with `delta`, an (epsilon, delta) budget. ``float("inf")`` fits without noise, and every
         print of the result says NOT PRIVATE.
@@ -90,6 +91,8 @@ def dp_svm(
     ledger : Ledger, optional
         Account that the fit is charged to before a record is read; the one of a surrounding ``with ledger:`` by
         default.
+    progress : bool
+        Show on stderr how far a call is, as for `dp_ols`.
     rng : numpy.random.Generator, optional
         Simulated noise for studies and tests; NOT PRIVATE. None draws real noise.
 
@@ -118,18 +121,18 @@ def dp_svm(
     """
     hinge = hinge_loss(loss, h)
     budget = budget_of(epsilon, delta, rho)
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit))
+    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit), progress)
     del data  # a traceback that shows local variables shows no record
     options = as_mechanism(mechanism, CLASSIFIERS)
     noise = noise_source(rng, private=budget.is_private)
-    account = account_of(ledger, table.protection, noise)
+    account = account_of(ledger, table, noise)
     budget = account.protection.of_row(budget)
     check_infeasible(infeasible)
     facts, source = table.facts, table.source
-    table.rows_for("dp_svm")
     declared = public_schema(schema, bounds, levels, facts)
     rules = row_rules(missing, None, None, declared, facts)
     checked = check_design(formula, declared, facts, "dp_svm", rules, buys=isinstance(options, Objective))
     require_two_levels(checked.design.response)
+    table.rows_for("dp_svm")
     call = ClassifierCall(checked, hinge, options, None, budget, source, noise, infeasible, account)
     return fit_classifier(call, DPSVMResults)

@@ -17,6 +17,7 @@ multiplies what the earlier ones added by e^epsilon at most.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,35 +172,51 @@ def protection_of(
     return Protection(neighboring_relation, contributions, privacy_unit or "")  # type: ignore[arg-type]
 
 
-def table_length(protection: Protection, n_rows: int, n_public: Any = None) -> TableLength:
+def require_length(protection: Protection, n_public: Any) -> None:
+    """Check what a call says about the length of its table.
+
+    Parameters
+    ----------
+    protection : Protection
+        Whether the length is public.
+    n_public : object
+        As the user wrote it.
+
+    Raises
+    ------
+    OptionError
+        If `n_public` is not a whole number above 0, or not needed.
+    """
+    whole = isinstance(n_public, int) and not isinstance(n_public, bool)
+    if n_public is not None and (not whole or not 1 <= n_public <= MOST_ROWS):
+        raise OptionError(f"n_public must be a whole number from 1 to {MOST_ROWS:,}, not {shown(n_public)}")
+    if n_public is not None and protection.length_is_public:
+        raise OptionError(
+            "n_public goes with neighboring_relation='add_or_remove_one' or privacy_unit=; here the table's length is "
+            "public. Leave it out"
+        )
+
+
+def table_length(protection: Protection, count: Callable[[], int], n_public: int | None = None) -> TableLength:
     """Return what is public about the length of a table.
 
     Parameters
     ----------
     protection : Protection
         Whether the length is public.
-    n_rows : int
-        The table's length; not used where it is private.
+    count : callable
+        Counts the rows; not called where their number is private.
     n_public : int, optional
         Length that the user declares to be publicly known, at least roughly.
 
     Raises
     ------
-    OptionError
-        If `n_public` is not a whole number above 0, or not needed.
     DataError
-        If the length is public and 0.
+        If the length is public and 0, or cannot be counted.
     """
-    whole = isinstance(n_public, int) and not isinstance(n_public, bool)
-    if n_public is not None and (not whole or not 1 <= n_public <= MOST_ROWS):
-        raise OptionError(f"n_public must be a whole number from 1 to {MOST_ROWS:,}, not {shown(n_public)}")
     if not protection.length_is_public:
         return TableLength(n_public, MOST_ROWS)
-    if n_public is not None:
-        raise OptionError(
-            "n_public goes with neighboring_relation='add_or_remove_one' or privacy_unit=; here the table's length is "
-            "public. Leave it out"
-        )
+    n_rows = count()
     if n_rows == 0:
         raise DataError("data has no rows")
     return TableLength(n_rows, n_rows)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpstats.records.source import Partition, Source
+from dpstats.records.source import Partition, Source, silence
 from dpstats.specification.coercion import to_distinct
 from dpstats.specification.schema import TableFacts
 
@@ -32,21 +33,30 @@ class LimitedSource:
     def __repr__(self) -> str:
         return "LimitedSource()"
 
+    is_distributed = False
+    has_order = True
+
     @property
     def facts(self) -> TableFacts:
         """Public facts of the whole table."""
         return self.source.facts
 
-    def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
-        """Apply `function` to what is read of every partition, one after the other, and add up."""
+    @property
+    def n_rows(self) -> int:
+        """Length of the whole table, which is private."""
+        return self.source.n_rows
+
+    def partitions(self, names: tuple[str, ...]) -> Iterator[Partition]:
+        """Return what is read of every partition, one after the other."""
         seen: dict[Hashable, int] = {}
-
-        def limited(partition: Partition) -> T:
+        for partition in self.source.partitions(tuple(dict.fromkeys((*names, self.unit)))):
             keep = first_rows(partition.columns[self.unit], self.contributions, seen)
-            columns = {name: partition.columns[name][keep] for name in names}
-            return function(Partition(columns, int(keep.sum())))
+            yield Partition({name: partition.columns[name][keep] for name in names}, int(keep.sum()))
 
-        return self.source.map_reduce(tuple(dict.fromkeys((*names, self.unit))), limited, add)
+    def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
+        """Apply `function` to what is read of every partition, one after the other in this process, and add up."""
+        with silence():
+            return reduce(add, map(function, self.partitions(names)))
 
 
 def first_rows(identities: Any, contributions: int, seen: dict[Hashable, int]) -> NDArray[np.bool_]:

@@ -105,7 +105,7 @@ class Objective:
 
     def error(self) -> float:
         """Return a bound on the norm by which `gradient` can be wrong, on any table of this public length."""
-        size = self.table.source.facts.n_rows * float(np.sqrt(self.table.predictors.row_size))
+        size = self.table.source.n_rows * float(np.sqrt(self.table.predictors.row_size))
         return size * max(1.0, 4 * self.loss.bound) * ROW_ERROR
 
 

@@ -14,6 +14,7 @@ from dpstats.records.moments import EXACT_ROWS
 from dpstats.records.rows import lattice_rows
 from dpstats.records.scores import whole_steps
 from dpstats.records.source import Partition, Source, silence
+from dpstats.records.watched import unwatched
 from dpstats.specification.losses import Loss
 from dpstats.specification.predictors import BITS, Predictors
 from dpstats.specification.rowmap import RowMap
@@ -88,7 +89,7 @@ class Table:
 
 
 def as_table(source: Source, predictors: Predictors) -> Table:
-    """Code a table's rows, keeping them if its public size allows.
+    """Code a table's rows, keeping them if its public size allows and they are in this process.
 
     Parameters
     ----------
@@ -97,8 +98,8 @@ def as_table(source: Source, predictors: Predictors) -> Table:
     predictors : Predictors
         The model's columns.
     """
-    if source.facts.n_rows * (predictors.n_columns + 1) > KEPT_ENTRIES:
-        return Table(source, predictors, None)
+    if source.is_distributed or source.n_rows * (predictors.n_columns + 1) > KEPT_ENTRIES:
+        return Table(unwatched(source), predictors, None)
     kept = source.map_reduce(
         predictors.variables, lambda part: [predictor_rows(part, predictors)], lambda a, b: [*a, *b]
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -239,13 +239,15 @@ class TableFacts:
     kinds : dict of str to str
         Per name ``"number"``, ``"bool"``, ``"text"``, ``"category"``, ``"object"``, ``"datetime"`` or ``"other"``,
         from the dtype alone.
-    n_rows : int
-        Length of the table. It is public where neighbouring tables have the same length, and is not shown.
+
+    Notes
+    -----
+    The length is no such fact: it is public only where neighbouring tables have the same one, and may have to be
+    counted.
     """
 
     names: tuple[str, ...]
     kinds: Mapping[str, str]
-    n_rows: int = field(repr=False)
 
 
 def complete_schema(schema: Schema, facts: TableFacts) -> Schema:

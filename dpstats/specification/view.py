@@ -92,4 +92,4 @@ def facts_of(columns: Mapping[str, Column]) -> TableFacts:
         name: "number" if isinstance(c, Continuous) else "category" if isinstance(c, Categorical) else "bool"
         for name, c in columns.items()
     }
-    return TableFacts(tuple(columns), kinds, 0)
+    return TableFacts(tuple(columns), kinds)
