@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.records.rows import lattice_rows
+from dpstats.records.rows import LatticeCells, lattice_cells, lattice_rows
 from dpstats.records.source import Partition, Source
 from dpstats.specification.atoms import Atoms
-from dpstats.specification.rowmap import RowMap
+from dpstats.specification.blocks import Block
+from dpstats.specification.rowmap import RowMap, is_wide
 
 EXACT_ROWS = 8_192
 """Rows whose products of 20-bit entries a float64 matrix product adds up exactly: 2**13 * 2**40 = 2**53."""
@@ -40,6 +43,9 @@ class MomentSums:
 
 def sum_partition(partition: Partition, row_map: RowMap, bits: int) -> MomentSums:
     """Return the exact second moments of one partition."""
+    if any(map(is_wide, row_map.blocks)):
+        found = lattice_cells(partition, row_map, bits)
+        return MomentSums(exact_cell_products(found, row_map.blocks), found.n_complete)
     rows, n_complete = lattice_rows(partition, row_map, bits)
     return MomentSums(exact_products(rows), n_complete)
 
@@ -51,6 +57,43 @@ def exact_products(rows: NDArray[np.float64]) -> NDArray[np.int64]:
         block = rows[start : start + EXACT_ROWS]
         products += (block.T @ block).astype(np.int64)
     return products
+
+
+def exact_cell_products(rows: LatticeCells, blocks: Sequence[Block]) -> NDArray[np.int64]:
+    """Return the products that `exact_products` would give for all columns, counted cell by cell (zone: PRIVATE).
+
+    Parameters
+    ----------
+    rows : LatticeCells
+        Whole numbers of at most 20 bits.
+    blocks : sequence of Block
+        All coded blocks, in order.
+    """
+    columns = np.arange(sum(block.n_columns for block in blocks))
+    starts = np.cumsum([0, *(block.n_columns for block in blocks)])
+    spans = [columns[start:stop] for start, stop in itertools.pairwise(starts)]
+    wide = [span for span, block in zip(spans, blocks, strict=True) if is_wide(block)]
+    narrow = np.concatenate([span for span, block in zip(spans, blocks, strict=True) if not is_wide(block)])
+    products = np.zeros((len(columns), len(columns)), dtype=np.int64)
+    products[np.ix_(narrow, narrow)] = exact_products(rows.dense)
+    for b, (span, entry, cell) in enumerate(zip(wide, rows.entries, rows.cells, strict=True)):
+        for j, column in zip(narrow, rows.dense.T, strict=True):
+            products[span, j] = products[j, span] = _sums(cell, entry * column, len(span))
+        products[span, span] = _sums(cell, entry * entry, len(span))
+        for other, factor, place in zip(wide[:b], rows.entries[:b], rows.cells[:b], strict=True):
+            joint = _sums(cell * len(other) + place, entry * factor, len(span) * len(other))
+            table = joint.reshape(len(span), len(other))
+            products[np.ix_(span, other)], products[np.ix_(other, span)] = table, table.T
+    return products
+
+
+def _sums(cells: NDArray[np.intp], products: NDArray[np.float64], n_cells: int) -> NDArray[np.int64]:
+    """Add up products of at most 40 bits by cell, exactly."""
+    total = np.zeros(n_cells, dtype=np.int64)
+    for start in range(0, len(cells), EXACT_ROWS):
+        block = slice(start, start + EXACT_ROWS)
+        total += np.bincount(cells[block], products[block], minlength=n_cells).astype(np.int64)
+    return total
 
 
 def sum_atoms(source: Source, row_map: RowMap, atoms: Atoms, bits: int) -> NDArray[np.int64]:

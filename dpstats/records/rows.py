@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.records.source import Partition
 from dpstats.specification.blocks import Block
-from dpstats.specification.rowmap import RowMap
+from dpstats.specification.rowmap import RowMap, is_wide
 from dpstats.specification.sensitivity import NoiseKind, lattice_radius
 
 
@@ -39,6 +40,51 @@ def lattice_rows(partition: Partition, row_map: RowMap, bits: int) -> tuple[NDAr
     guard_vectors(rows, row_map.blocks, bits, row_map.coding.noise)
     rows[~coded.complete] = 0.0
     return rows, int(coded.complete.sum())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LatticeCells:
+    """Rows on the lattice, blocks of many cells with one entry a row (zone: PRIVATE); incomplete rows are 0.
+
+    Attributes
+    ----------
+    dense : ndarray
+        Other columns, shape (n, d), whole numbers held as float64.
+    entries : tuple of ndarray
+        Per wide block the row's entry, shape (n,), whole numbers held as float64.
+    cells : tuple of ndarray of int
+        Per wide block the entry's column within the block, shape (n,).
+    n_complete : int
+        Number of complete rows.
+    """
+
+    dense: NDArray[np.float64]
+    entries: tuple[NDArray[np.float64], ...]
+    cells: tuple[NDArray[np.intp], ...]
+    n_complete: int
+
+    def __repr__(self) -> str:
+        return "LatticeCells()"
+
+
+def lattice_cells(partition: Partition, row_map: RowMap, bits: int) -> LatticeCells:
+    """Code a partition as `lattice_rows` does, to the same whole numbers.
+
+    Parameters
+    ----------
+    partition, row_map, bits
+        As for `lattice_rows`.
+    """
+    coded = row_map.code_cells(partition.columns, partition.n_rows)
+    arrays = [coded.dense, *coded.entries]
+    for array in arrays:
+        array *= 2.0**bits
+        np.rint(array, out=array)
+    narrow = [block for block in row_map.blocks if not is_wide(block)]
+    guard_vectors(coded.dense, narrow, bits, row_map.coding.noise)
+    for array in arrays:
+        array[~coded.complete] = 0.0
+    return LatticeCells(coded.dense, coded.entries, coded.cells, int(coded.complete.sum()))
 
 
 def guard_vectors(rows: NDArray[np.float64], blocks: Sequence[Block], bits: int, noise: NoiseKind) -> None:

@@ -58,8 +58,9 @@ def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64])
     names = ["Intercept" if column.term == "1" else column.term for column in design.columns]
     basis_q, basis_r = np.linalg.qr(contrast.T)
     _require_independent(basis_r, contrast, names)
-    _require_rank((coded @ basis_q).T, basis_r, contrast, names)
-    return _spans_constant(coded @ basis_q)
+    orthonormal, columns_r = np.linalg.qr(coded @ basis_q)
+    _require_rank(columns_r, basis_r, contrast, names)
+    return _spans_constant(orthonormal)
 
 
 def _require_independent(triangle: NDArray[np.float64], contrast: NDArray[np.float64], terms: list[str]) -> None:
@@ -77,14 +78,17 @@ def _require_independent(triangle: NDArray[np.float64], contrast: NDArray[np.flo
 
 
 def _require_rank(
-    rows: NDArray[np.float64], triangle: NDArray[np.float64], contrast: NDArray[np.float64], terms: list[str]
+    columns_r: NDArray[np.float64], basis_r: NDArray[np.float64], contrast: NDArray[np.float64], terms: list[str]
 ) -> None:
-    """Refuse basis columns that are dependent on public rows; `triangle` maps model columns to the basis."""
-    scale = np.maximum(np.linalg.norm(rows, axis=1), np.finfo(float).tiny)
-    left, singular, _ = np.linalg.svd(rows / scale[:, None], full_matrices=len(rows) > rows.shape[1])
-    if len(singular) == len(rows) and singular[-1] > RANK * singular[0]:
+    """Refuse basis columns that are dependent on public rows.
+
+    `columns_r` is the triangle of those columns' QR decomposition; `basis_r` maps model columns to the basis.
+    """
+    scale = np.maximum(np.linalg.norm(columns_r, axis=0), np.finfo(float).tiny)
+    _, singular, right = np.linalg.svd(columns_r / scale)
+    if singular[-1] > RANK * singular[0]:
         return
-    beta = np.linalg.solve(triangle, left[:, -1] / scale)
+    beta = np.linalg.solve(basis_r, right[-1] / scale)
     weight = np.abs(beta) * np.linalg.norm(contrast, axis=1)
     involved = weight > 1e-6 * weight.max()
     _refuse(dict.fromkeys(term for term, inside in zip(terms, involved, strict=True) if inside))
@@ -95,7 +99,6 @@ def _refuse(terms: Iterable[str]) -> NoReturn:
     raise DesignError(f"the columns of {listed} are linearly dependent whatever the data; drop one of these terms")
 
 
-def _spans_constant(columns: NDArray[np.float64]) -> bool:
-    ones = np.ones(len(columns))
-    fitted = columns @ np.linalg.lstsq(columns, ones, rcond=None)[0]
-    return bool(np.abs(fitted - ones).max() < 1e-8)
+def _spans_constant(orthonormal: NDArray[np.float64]) -> bool:
+    fitted = orthonormal @ orthonormal.sum(axis=0)
+    return bool(np.abs(fitted - 1.0).max() < 1e-8)

@@ -43,6 +43,64 @@ class CodedRows:
         return f"CodedRows({self.columns.shape[1]} columns)"
 
 
+WIDE = 16
+"""Blocks of at least so many cells are worth counting cell by cell instead of multiplying out."""
+
+
+def is_wide(block: Block) -> bool:
+    """Tell whether a block is one of many cells of factors."""
+    return bool(block.factors) and not block.vectors and block.n_columns >= WIDE
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CodedCells:
+    """Coded rows with one entry for each block of many cells, in the zone of the rows they were made from.
+
+    Attributes
+    ----------
+    dense : ndarray
+        Columns of the other blocks, in order, shape (n, d); entries in [-1, 1] up to rounding.
+    entries : tuple of ndarray
+        Per wide block each row's entry, shape (n,).
+    cells : tuple of ndarray of int
+        Per wide block the column, within the block, that holds it, shape (n,).
+    complete : ndarray of bool
+        Shape (n,); other rows hold numbers without meaning.
+    """
+
+    dense: NDArray[np.float64]
+    entries: tuple[NDArray[np.float64], ...]
+    cells: tuple[NDArray[np.intp], ...]
+    complete: NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        return f"CodedCells({self.dense.shape[1]} columns, {len(self.entries)} wide blocks)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Symbols:
+    """What blocks are made of (zone: as the rows): coerced columns, coded symbols, and a factor for the whole row."""
+
+    values: Values
+    scalars: Mapping[str, NDArray[np.float64]]
+    vectors: Mapping[str, NDArray[np.float64]]
+    scale: NDArray[np.float64] | None
+    complete: NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        return "_Symbols()"
+
+    def monomial(self, block: Block) -> NDArray[np.float64]:
+        """Return the block's monomial per row."""
+        powers = [_chebyshev(self.scalars[symbol], degree) for symbol, degree in block.degrees]
+        return functools.reduce(np.multiply, powers) if powers else np.ones(len(self.complete))
+
+    def cell(self, block: Block) -> NDArray[np.intp]:
+        """Return the column of a block of cells in which each row has its entry."""
+        codes = [self.values[factor].astype(np.intp) for factor in block.factors]
+        return np.asarray(np.ravel_multi_index(tuple(codes), block.shape), dtype=np.intp)
+
+
 @dataclass(frozen=True, slots=True)
 class RowMap:
     """From raw columns to coded columns (zone: public; it holds no rows).
@@ -79,6 +137,40 @@ class RowMap:
         n_rows : int
             Length of the block.
         """
+        symbols = self._symbols(columns, n_rows)
+        coded = np.empty((n_rows, sum(block.n_columns for block in self.blocks)), order="F")
+        start = 0
+        for block in self.blocks:
+            stop = start + block.n_columns
+            _fill(coded[:, start:stop], block, symbols)
+            start = stop
+        if symbols.scale is not None:
+            coded *= symbols.scale[:, None]
+        return CodedRows(coded, symbols.complete)
+
+    def code_cells(self, columns: Mapping[str, Any], n_rows: int) -> CodedCells:
+        """Code one block of rows, blocks of many cells as the cell of each row and its entry there.
+
+        Parameters
+        ----------
+        columns, n_rows
+            As for `code`.
+        """
+        symbols = self._symbols(columns, n_rows)
+        narrow = [block for block in self.blocks if not is_wide(block)]
+        dense = np.empty((n_rows, sum(block.n_columns for block in narrow)), order="F")
+        start = 0
+        for block in narrow:
+            _fill(dense[:, start : start + block.n_columns], block, symbols)
+            start += block.n_columns
+        entries = [symbols.monomial(block) for block in self.blocks if is_wide(block)]
+        if symbols.scale is not None:
+            dense *= symbols.scale[:, None]
+            entries = [entry * symbols.scale for entry in entries]
+        cells = [symbols.cell(block) for block in self.blocks if is_wide(block)]
+        return CodedCells(dense, tuple(entries), tuple(cells), symbols.complete)
+
+    def _symbols(self, columns: Mapping[str, Any], n_rows: int) -> _Symbols:
         design, missing = self.coding.design, self.coding.design.rules.missing
         names = design.variables if self.with_response else design.regressor_variables
         values, complete = coerce(design.schema, {name: columns[name] for name in names}, n_rows, missing)
@@ -90,17 +182,12 @@ class RowMap:
         for name in {vector for block in self.blocks for vector in block.vectors}:
             vectors[name], finite = self._vector(name, values, n_rows)
             complete = complete & finite
-        coded = np.empty((len(complete), sum(block.n_columns for block in self.blocks)), order="F")
-        start = 0
-        for block in self.blocks:
-            stop = start + block.n_columns
-            _fill(coded[:, start:stop], block, scalars, values, vectors)
-            start = stop
+        scale = None
         if self.with_response and design.rules.weights is not None:
             weight, known = read_weights(design.rules, columns, n_rows)
-            coded *= np.sqrt(weight / design.rules.weights.bounds.upper)[:, None]
-            complete = complete & known
-        return CodedRows(coded, complete if missing == "drop" else np.ones(n_rows, dtype=bool))
+            scale, complete = np.sqrt(weight / design.rules.weights.bounds.upper), complete & known
+        complete = complete if missing == "drop" else np.ones(n_rows, dtype=bool)
+        return _Symbols(values, scalars, vectors, scale, complete)
 
     def _scalar(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
         """Return a coded symbol, and where it is finite (None for everywhere: raw columns are clipped already)."""
@@ -149,25 +236,18 @@ def _code_scalar(raw: NDArray[np.generic], symbol: ScalarSymbol | None) -> NDArr
     return np.asarray(np.clip(coded, -1.0, 1.0, out=coded))
 
 
-def _fill(
-    target: NDArray[np.float64],
-    block: Block,
-    scalars: Mapping[str, NDArray[np.float64]],
-    values: Values,
-    vectors: Mapping[str, NDArray[np.float64]],
-) -> None:
+def _fill(target: NDArray[np.float64], block: Block, symbols: _Symbols) -> None:
     """Write the columns of one block: monomial x cell indicator x vector column, in fixed order."""
-    powers = [_chebyshev(scalars[symbol], degree) for symbol, degree in block.degrees]
-    monomial = functools.reduce(np.multiply, powers) if powers else np.ones(len(target))
+    monomial = symbols.monomial(block)
     if block.is_single:
         target[:, 0] = monomial
         return
     for j, position in enumerate(block.positions()):
         column = monomial
         for factor, level in zip(block.factors, position, strict=False):
-            column = column * (values[factor] == level)
+            column = column * (symbols.values[factor] == level)
         for vector, k in zip(block.vectors, position[len(block.factors) :], strict=True):
-            column = column * vectors[vector][:, k]
+            column = column * symbols.vectors[vector][:, k]
         target[:, j] = column
 
 
