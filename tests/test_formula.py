@@ -690,3 +690,19 @@ def test_all_columns_without_a_declaration_are_named_at_once():
     assert "columns 'y', 'x', 'z one', 'g' have no declaration" in message
     assert "bounds={'y': (lowest, highest), 'x': (lowest, highest), 'z one': (lowest, highest)}" in message
     assert "levels={'g': ['...', '...']}" in message
+
+
+@pytest.mark.parametrize("n_numbers", range(8))
+@pytest.mark.parametrize(("first", "second"), [(10, 12), (6, 7), (2, 3)])
+def test_interactions_of_factors_are_not_taken_for_dependent_wherever_they_stand(n_numbers, first, second):
+    from dpstats.specification.coding import code_design
+    from dpstats.specification.design import build_design
+    from dpstats.specification.schema import Categorical, Continuous, Schema
+    from dpstats.specification.view import facts_of, full_view
+
+    columns = {f"x{j}": Continuous(0, 1) for j in range(n_numbers)}
+    columns |= {"g": Categorical([f"g{i}" for i in range(first)]), "h": Categorical([f"h{i}" for i in range(second)])}
+    schema = Schema({**columns, "y": Continuous(0, 1)})
+    formula = "y ~ " + " + ".join([*(f"x{j}" for j in range(n_numbers)), "C(g) * C(h)"])
+    view = full_view(code_design(build_design(formula, schema, facts_of(schema.columns)), "laplace"))
+    assert len(view.contrast) == n_numbers + first * second

@@ -94,7 +94,10 @@ def factorial_values(schema: Schema, names: Sequence[str]) -> Values:
 
 
 def spread_frame(schema: Schema, names: Sequence[str], n: int, fill: float | Mapping[str, float] = 1.0) -> pd.DataFrame:
-    """Return `n` public rows spread over all columns jointly: an additive recurrence, so nothing is random.
+    """Return `n` public rows spread over all columns jointly; nothing is random.
+
+    Numbers follow an additive recurrence. Levels are equally frequent, in an order of their own for each column that
+    looks random: two recurrences can leave cells of two factors empty however many rows there are.
 
     Parameters
     ----------
@@ -109,15 +112,24 @@ def spread_frame(schema: Schema, names: Sequence[str], n: int, fill: float | Map
     """
     steps = np.sqrt(first_primes(len(names)))
     values: Values = {}
-    for name, step in zip(names, steps, strict=True):
-        uniform = np.modf((np.arange(1, n + 1) + 0.5) * step)[0]
+    for position, (name, step) in enumerate(zip(names, steps, strict=True)):
         column = schema[name]
         if isinstance(column, Continuous):
+            uniform = np.modf((np.arange(1, n + 1) + 0.5) * step)[0]
             share = fill if isinstance(fill, float) else fill.get(name, 1.0)
             values[name] = column.mid + share * column.half * (2 * uniform - 1)
         else:
-            values[name] = np.floor(uniform * len(column.levels)).astype(np.int64)
+            values[name] = _shuffled(n, position) % len(column.levels)
     return as_frame(schema, values)
+
+
+def _shuffled(n: int, column: int) -> NDArray[np.int64]:
+    """Return 0, .., n - 1 in a fixed order without pattern, another one for each column (splitmix64, Steele 2014)."""
+    z = np.arange(1, n + 1, dtype=np.uint64) + np.uint64(column + 1) * np.uint64(2**32)
+    z *= np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    return np.argsort(z ^ (z >> np.uint64(31)), kind="stable")
 
 
 def first_primes(count: int) -> list[int]:
