@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "release": {"specification", "privacy", "records", "release", "errors"},
     "inference": {"specification", "privacy", "inference", "errors"},
     "results": {"specification", "privacy", "inference", "results", "errors"},
+    "audits": {"privacy", "audits", "errors"},
     "datasets": {"specification", "datasets"},
     "mechanisms": {"specification", "privacy", "records", "release", "inference", "mechanisms", "errors"},
     "errors": set(),
