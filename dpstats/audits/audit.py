@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpstats.audits.events import choose_event
-from dpstats.audits.loss import claimed_mu, distance_bound, epsilon_of, rho_of
-from dpstats.audits.outcomes import Outcome, observe
+from dpstats.audits.loss import claimed_mu, distance_bound, epsilon_of, epsilons_of, mus_of, rho_of
+from dpstats.audits.outcomes import ERROR, Outcome, observe
 from dpstats.audits.report import AuditReport
 from dpstats.errors import BudgetError, OptionError, shown
 from dpstats.privacy.notions import Budget, budget_of
@@ -93,12 +93,12 @@ def audit_fit(
     for _ in range(runs):
         first.append(observe(fit_function, data, statistic))
         second.append(observe(fit_function, neighbour, statistic))
-    half = runs // 2
+    half, every = runs // 2, (*first, *second)
     mu, level = _normal_bound(first, second, half, alpha / 2), alpha
     if mu is not None:
         level = alpha / 2
     delta = budget.delta or 0.0
-    loss = rho_of if budget.rho is not None else lambda p, q: epsilon_of(p, q, delta)
+    loss = mus_of if budget.rho is not None else lambda p, q: epsilons_of(p, q, delta)
     event = choose_event(first[:half], second[:half], loss)
     counted = event.count(first[half:], second[half:])
     p, q = counted.probabilities(level)
@@ -106,13 +106,14 @@ def audit_fit(
         budget,
         runs,
         alpha,
-        event.words,
+        f"{event.words} {'>' if event.above else '<'} {event.cut:.3g}",
         counted,
         epsilon_of(p, q, delta),
         rho_of(p, q),
         mu,
         claimed_mu(budget),
-        len({outcome.endings[:2] for outcome in (*first, *second)}),
+        tuple(dict.fromkeys(outcome.endings[0] for outcome in every if outcome.endings[0].startswith(ERROR))),
+        tuple(dict.fromkeys(outcome.endings[1] for outcome in every if outcome.endings[1])),
     )
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import betaincinv
+from scipy.special import betaincinv, chdtri, ndtri
 from scipy.stats import nct
 
 from dpstats.privacy.notions import Budget, gaussian_mu
 
 LARGEST_ORDER = 1e6
+LARGEST_T = 40.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,18 @@ def epsilon_of(p: float, q: float, delta: float = 0.0) -> float:
     delta : float
         Of (epsilon, delta)-DP.
     """
-    if p - delta <= q:
-        return 0.0
-    return math.log((p - delta) / q) if q > 0 else math.inf
+    return float(epsilons_of(np.array([p]), np.array([q]), delta)[0])
+
+
+def epsilons_of(p: NDArray[np.float64], q: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
+    """Return the same for many events."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(p - delta, q)) - np.log(q)
+
+
+def mus_of(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the smallest mu of Gaussian DP that allows events to have probabilities p and q."""
+    return np.asarray(np.maximum(ndtri(p) - ndtri(q), 0.0), dtype=np.float64)
 
 
 def rho_of(p: float, q: float) -> float:
@@ -99,24 +109,21 @@ def distance_bound(first: NDArray[np.float64], second: NDArray[np.float64], alph
 
     Notes
     -----
-    The two-sample t statistic has a noncentral t law; its noncentrality is mu sqrt(m n / (m + n)).
+    The two-sample t statistic has a noncentral t law; its noncentrality is mu sqrt(m n / (m + n)). Far out, where that
+    law is hard to compute, separate bounds of mean and variance share alpha.
     """
     m, n = len(first), len(second)
-    pooled = ((m - 1) * first.var(ddof=1) + (n - 1) * second.var(ddof=1)) / (m + n - 2)
+    df, root = m + n - 2, math.sqrt(m * n / (m + n))
+    pooled = ((m - 1) * first.var(ddof=1) + (n - 1) * second.var(ddof=1)) / df
     gap = float(first.mean() - second.mean())
     if pooled <= 0:
         return math.inf if gap > 0 else 0.0
-    root = math.sqrt(m * n / (m + n))
-    t, df = gap / math.sqrt(pooled) * root, m + n - 2
-    if t <= 0:
+    t = gap / math.sqrt(pooled) * root
+    if t > LARGEST_T:
+        return float((t * math.sqrt(chdtri(df, 1 - alpha / 2) / df) + ndtri(alpha / 2)) / root)
+    if t <= 0 or float(nct.sf(t, df, 0.0)) >= alpha:
         return 0.0
-
-    def excess(noncentrality: float) -> float:
-        return float(nct.sf(t, df, noncentrality)) - alpha
-
-    if excess(0.0) >= 0:
-        return 0.0
-    return float(brentq(excess, 0.0, t)) / root
+    return float(brentq(lambda noncentrality: float(nct.sf(t, df, noncentrality)) - alpha, 0.0, t)) / root
 
 
 def claimed_mu(claimed: Budget) -> float | None:

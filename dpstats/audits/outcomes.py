@@ -14,12 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-SHOWN = (
-    *("params", "bse", "bse_sampling", "bse_privacy", "tvalues", "pvalues", "nobs", "df_resid", "scale"),
-    *("rsquared", "rsquared_adj", "fvalue", "f_pvalue"),
-)
+SHOWN = ("params", "bse", "bse_sampling", "bse_privacy", "nobs", "scale", "rsquared")
 """Attributes of results that are computed when they are asked for."""
-CALLED = ("conf_int", "cov_params")
+ERROR = "error "
+CALLED = ("conf_int",)
 LARGEST = 256
 """Longer arrays are public tables; their ends and moments stand for them."""
 DEPTH = 12
@@ -63,7 +61,7 @@ def observe(fit_function: Callable[[Any], Any], table: Any, statistic: Callable[
             result = fit_function(table)
             shown = result if statistic is None else statistic(result)
         except Exception as error:
-            ending = f"error {type(error).__name__}: {error}"
+            ending = f"{ERROR}{type(error).__name__}: {error}"
             return Outcome((ending, _warned(caught), ""), {}, None)
         held = dict(_parts(shown if statistic else _whole(result), "", set(), 0))
         text = "" if statistic else _text(result)

@@ -43,8 +43,8 @@ class AuditReport:
         None if the result has no such sums.
     mu_claimed : float or None
         What the claim allows; None for a pure claim.
-    endings : int
-        How many different layouts, errors and warnings were seen.
+    errors, alarms : tuple of str
+        Errors and warnings that were seen, each once.
     """
 
     claimed: Budget
@@ -56,7 +56,8 @@ class AuditReport:
     rho: float
     mu: float | None
     mu_claimed: float | None
-    endings: int
+    errors: tuple[str, ...]
+    alarms: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
@@ -84,7 +85,7 @@ class AuditReport:
             ("Event", textwrap.shorten(self.event, WIDTH - 28, placeholder=" ...")),
             ("seen on one table", f"{self.counted.hits} of {self.counted.runs} ({share[0]:.1%})"),
             ("seen on the other", f"{self.counted.other_hits} of {self.counted.runs} ({share[1]:.1%})"),
-            ("Different endings", str(self.endings)),
+            ("Errors, warnings", f"{len(self.errors)}, {len(self.alarms)} different ones"),
             self._bound(),
         ]
         if self.mu is not None:

@@ -12,6 +12,8 @@ from dpstats.audits.outcomes import Outcome
 
 RIDGES = (1e-9, 1e-2, 1.0)
 FAR = 1e9
+STILL = 1e-9
+"""Least spread that a column is taken to have."""
 Matrix = NDArray[np.float64]
 Score = Callable[[Matrix], NDArray[np.float64]]
 
@@ -84,22 +86,23 @@ def learn_columns(outcomes: Sequence[Outcome]) -> Columns:
     return Columns(places, np.array(centers), np.array(scales), varying)
 
 
-def scores(first: Matrix, second: Matrix) -> Iterator[tuple[str, Score]]:
+def scores(first: Matrix, second: Matrix, names: Sequence[str]) -> Iterator[tuple[str, Score]]:
     """Yield scores trained on two tables' runs, with what they are.
 
     Parameters
     ----------
     first, second : ndarray
         Shape (runs, f), from `Columns.matrix`.
+    names : sequence of str
+        Of the columns.
 
     Notes
     -----
     Linear discriminants with several ridges, of the numbers, of the numbers between the two tables' medians (the log
     likelihood ratio of Laplace noise), and of numbers drawn in at both ends (coefficients may have heavy tails).
     """
-    width = first.shape[1]
-    for k in range(width):
-        yield f"number {k}", _linear(_as_is, np.eye(width)[k])
+    for name, axis in zip(names, np.eye(len(names)), strict=True):
+        yield name, _linear(_as_is, axis)
     ends = np.sort([np.median(first, axis=0), np.median(second, axis=0)], axis=0)
 
     def clipped(x: Matrix) -> Matrix:
@@ -132,8 +135,7 @@ def _discriminant(first: Matrix, second: Matrix, ridge: float) -> NDArray[np.flo
     """Return Fisher's direction with a ridge, relative to the columns' spreads."""
     gap = first.mean(axis=0) - second.mean(axis=0)
     within = np.vstack([first - first.mean(axis=0), second - second.mean(axis=0)])
-    sizes = np.sqrt((within**2).mean(axis=0)) + 1e-12 * (np.abs(gap) + 1e-300)
-    sizes[sizes == 0] = 1.0
+    sizes = np.maximum(np.sqrt((within**2).mean(axis=0)), STILL)
     scaled = within / sizes
     _, s, vt = np.linalg.svd(scaled, full_matrices=False)
     inside = vt @ (gap / sizes)
