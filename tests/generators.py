@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from hostile import SENTINEL, SENTINEL_TEXT, column_pair, container_for
+from hostile import SENTINEL, SENTINEL_TEXT, Boom, column_pair, container_for, objects
 
 import dpstats as dps
 from dpstats.mechanisms.ssp import plan_moments
@@ -41,6 +41,7 @@ DECLARATIONS = {
     "g": [dps.Categorical(["a", "b", "c"]), dps.Categorical(["a", "b"]), dps.Categorical([0, 1, 2.5])],
     "h": [dps.Categorical(["a", ""]), dps.Categorical(["a", 1, True - 1])],
 }
+USUAL_LAST = {name: [*ways[1:], ways[0]] for name, ways in DECLARATIONS.items()}
 RESPONSES = ["y", "y", "y", "I(y**2)", "np.exp(y)", "b", "C(b)", "I(y > 0)", "np.log1p(y)", "g"]
 TERMS = [
     *("x", "z", "C(g)", "g", "b", "C(h)", "x:z", "x*z", "x:C(g)", "C(g):C(h)", "I(x**2)", "I(x > 0)", "I(g == 'a')"),
@@ -66,7 +67,9 @@ class Call:
         """Call it with simulated noise of a fixed seed."""
         rng = np.random.default_rng(7)
         if self.name in ("private_bounds", "private_levels"):
-            return getattr(dps, self.name)(table, ["x"] if self.name == "private_bounds" else ["g"], **self.options, rng=rng)
+            return getattr(dps, self.name)(
+                table, ["x"] if self.name == "private_bounds" else ["g"], **self.options, rng=rng
+            )
         return getattr(dps, self.name)(self.formula, table, **self.options, rng=rng)
 
 
@@ -79,7 +82,7 @@ def random_tables(chance: random.Random, names: list[str], *, added: bool) -> tu
         kind = container_for(chance, ROLES.get(name, "numbers"))
         one[name], other[name] = column_pair(chance, kind, n_rows, place, added=added)
     if chance.random() < 0.5:
-        with contextlib.suppress(Exception), warnings.catch_warnings():
+        with contextlib.suppress(Exception, Boom), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _frame(one), _frame(other)
     return one, other
@@ -90,10 +93,9 @@ def _frame(columns: dict[str, Any]) -> pd.DataFrame:
     typed = {}
     for name, column in columns.items():
         if isinstance(column, list | tuple):
-            cells = np.empty(len(column), dtype=object)
-            cells[:] = column
-            column = cells
-        typed[name] = pd.Series(column, dtype=object if getattr(column, "dtype", None) == object else None)
+            column = objects(column)
+        is_object = getattr(getattr(column, "dtype", None), "kind", "") == "O"
+        typed[name] = pd.Series(column, dtype=object if is_object and isinstance(column, np.ndarray) else None)
     return pd.DataFrame(typed)
 
 
@@ -119,7 +121,9 @@ def random_call(chance: random.Random) -> Call:
             options = {**options, "epsilon": 5.0, "delta": 0.4}
             options.pop("rho", None)
         return Call(name, "", options, random_tables(chance, list(ROLES), added=added))
-    options["schema"] = Schema({column: chance.choices(ways, [6, *[1] * (len(ways) - 1)])[0] for column, ways in DECLARATIONS.items()})
+    options["schema"] = Schema(
+        {column: chance.choices(ways, [6, *[1] * (len(ways) - 1)])[0] for column, ways in DECLARATIONS.items()}
+    )
     options["infeasible"] = "fit" if chance.random() < 0.95 else "refuse"
     _add_options(chance, name, options)
     formula = random_formula(chance)
@@ -167,7 +171,11 @@ def ending_of(call: Call, table: Any, *, thorough: bool) -> Ending:
     handler = logging.StreamHandler(log)
     logging.getLogger().addHandler(handler)
     try:
-        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            contextlib.redirect_stdout(log),
+            contextlib.redirect_stderr(log),
+        ):
             warnings.simplefilter("always")
             try:
                 result = call.run(table)
@@ -189,7 +197,8 @@ def _result_facts(result: Any) -> tuple[Any, ...]:
         index = tuple(result.params.index)
         finite = bool(np.isfinite(result.params).all())
         return (type(result).__name__, index, result.params.shape, finite)
-    return (type(result).__name__, result.moments.values.shape, bool(np.isfinite(result.moments.values).all()))
+    released = np.asarray(result.moments.values)
+    return (type(result).__name__, released.shape, bool(np.isfinite(released).all()))
 
 
 def _shown(result: Any, thorough: bool) -> list[str]:
@@ -237,7 +246,7 @@ SUM_FORMULAS = [
     "y ~ I(x**2) + x:z",
     "np.exp(y) ~ np.sin(x) + np.sqrt(z)",
     "y ~ bs(x, df=4) + C(h)",
-    "y ~ poly(z, 2) + I(x > 0) + I(g == 'a')",
+    "y ~ poly(z, 2) + I(x > 0.5) + I(g == 'a')",
     "I(y > 0) ~ np.where(x > 0, x, z) + I(x / (z + 7))",
     "b ~ np.log1p(x) + np.arctan2(x, z)",
 ]

@@ -85,7 +85,24 @@ class HostileText(str):
 
 NUMBERS = [0.0, 1.0, -1.0, 0.5, SENTINEL, -0.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 2.0, 1e16]
 WHOLE = [0, 1, -1, 2, 100, -128, 127]
-TEXTS = ["a", "b", "c", "", " a", "A", "0", "1", "nan", "None", SENTINEL_TEXT, "\x00", "é", "𝓪", "a" * 300, "a\nb"]
+TEXTS = [
+    "a",
+    "b",
+    "c",
+    "",
+    " a",
+    "A",
+    "0",
+    "1",
+    "nan",
+    "None",
+    SENTINEL_TEXT,
+    "\x00",
+    "\u00e9",
+    "\U0001d4ea",
+    "a" * 300,
+    "a\nb",
+]
 OBJECTS = [
     *NUMBERS,
     *TEXTS,
@@ -148,7 +165,7 @@ OBJECTS = [
 ]
 
 
-def _objects(cells):
+def objects(cells):
     array = np.empty(len(cells), dtype=object)
     for i, cell in enumerate(cells):
         array[i] = cell
@@ -173,11 +190,14 @@ def _arrow(kind):
 
 
 CONTAINERS = {
-    "objects": (OBJECTS, _objects),
+    "objects": (OBJECTS, objects),
     "a list": (OBJECTS, list),
     "a tuple": (OBJECTS, tuple),
-    "a series of objects": (OBJECTS, lambda cells: pd.Series(_objects(cells), dtype=object)),
-    "masked objects": (OBJECTS, lambda cells: np.ma.MaskedArray(_objects(cells), mask=[True] + [False] * (len(cells) - 1))),
+    "a series of objects": (OBJECTS, lambda cells: pd.Series(objects(cells), dtype=object)),
+    "masked objects": (
+        OBJECTS,
+        lambda cells: np.ma.MaskedArray(objects(cells), mask=[True] + [False] * (len(cells) - 1)),
+    ),
     "float64": (NUMBERS, lambda cells: np.array(cells)),
     "float32": ([0.0, 1.0, -1.0, 0.5, np.nan, np.inf, 3e38], lambda cells: np.array(cells, dtype=np.float32)),
     "float16": ([0.0, 1.0, 0.5, np.nan, np.inf], lambda cells: np.array(cells, dtype=np.float16)),
@@ -192,7 +212,10 @@ CONTAINERS = {
     "text": ([t for t in TEXTS if len(t) < 20], lambda cells: np.array(cells, dtype="U20")),
     "string[python]": ([*TEXTS, None], lambda cells: pd.array(cells, dtype=pd.StringDtype("python"))),
     "string[pyarrow]": ([*TEXTS, None], lambda cells: pd.array(cells, dtype=pd.StringDtype("pyarrow"))),
-    "category of texts": (["a", "b", "c", "z", None], lambda cells: pd.Categorical(cells, categories=["z", "c", "a", "b"])),
+    "category of texts": (
+        ["a", "b", "c", "z", None],
+        lambda cells: pd.Categorical(cells, categories=["z", "c", "a", "b"]),
+    ),
     "category of numbers": ([0, 1, 2.5, None], lambda cells: pd.Categorical(cells, categories=[2.5, 0, 1])),
     "sparse": ([0.0, 1.0, 0.5, np.nan], lambda cells: pd.arrays.SparseArray(cells, fill_value=0.0)),
     "arrow float64": ([0.0, 1.0, 0.5, SENTINEL, None], _arrow("float64")),
@@ -202,7 +225,10 @@ CONTAINERS = {
     "spans": ([np.timedelta64(1, "D")], lambda cells: np.array(cells, dtype="m8[s]")),
     "complex": ([0j, 1j], lambda cells: np.array(cells)),
     "bytes": ([b"a", b"b"], lambda cells: np.array(cells)),
-    "zoned times": ([pd.Timestamp("2020-01-01", tz="UTC"), pd.NaT], lambda cells: pd.array(cells, dtype="datetime64[ns, UTC]")),
+    "zoned times": (
+        [pd.Timestamp("2020-01-01", tz="UTC"), pd.NaT],
+        lambda cells: pd.array(cells, dtype="datetime64[ns, UTC]"),
+    ),
 }
 FOR_NUMBERS = ("objects", "a list", "float64", "float32", "int64", "masked floats", "Int64", "Float64", "arrow float64")
 FOR_LEVELS = ("objects", "a list", "text", "string[python]", "string[pyarrow]", "category of texts", "arrow string")

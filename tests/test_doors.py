@@ -13,7 +13,7 @@ import pytest
 import dpstats as dps
 
 N = 200
-SECRET = "the-value-of-an-environment-variable"
+VALUE = "the-value-of-an-environment-variable"
 CANARY = "canary_of_doors"
 
 
@@ -69,9 +69,9 @@ HOSTILE = [
     "x # ' + canary()",
     "x)+canary(",
     "\\x5f\\x5fimport\\x5f\\x5f('os')",
-    "I(ｃａｎａｒｙ())",
-    "I(x.ｖａｌｕｅｓ)",
-    "𝓸𝓹𝓮𝓷('canary.txt', 'w')",
+    "I(\uff43\uff41\uff4e\uff41\uff52\uff59())",
+    "I(x.\uff56\uff41\uff4c\uff55\uff45\uff53)",
+    "\U0001d4f8\U0001d4f9\U0001d4ee\U0001d4f7('canary.txt', 'w')",
     "canary",
     "@canary",
     "{canary()}",
@@ -110,7 +110,7 @@ def watch(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.syspath_prepend(tmp_path / "modules")
-    monkeypatch.setenv("CANARY", SECRET)
+    monkeypatch.setenv("CANARY", VALUE)
     monkeypatch.setattr(builtins, "canary", Canary(), raising=False)
     asked: list[object] = []
     read = type(os.environ).__getitem__
@@ -127,7 +127,7 @@ def refused(call) -> None:
     with pytest.raises(dps.DPStatsError) as caught:
         call()
     message = str(caught.value)
-    assert SECRET not in message
+    assert VALUE not in message
     assert len(message) < 2_000 + 100_000 * ("x" * 1000 in message)
     assert not any(ord(char) < 32 or char == "\x7f" for char in message)
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dpstats.errors import OptionError, SchemaError, shown
+from dpstats.errors import DataError, OptionError, SchemaError, shown
 from dpstats.forecast import PlannedMoments, Usable, require_feasible
 from dpstats.mechanisms.option_checks import require_instance
 from dpstats.mechanisms.options import HC0, HC1
@@ -91,7 +91,28 @@ class Table:
         )
 
 
-def table_of(data: Any, unit: Unit) -> Table:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sealed:
+    """What a user passed as a table (zone: PRIVATE), so that no frame of a traceback shows it.
+
+    The first line of every model: arguments that are checked before the table may be refused too.
+    """
+
+    data: Any
+
+    def __repr__(self) -> str:
+        return f"Sealed({type(self.data).__name__})"
+
+
+def _opened(sealed: Sealed) -> Source | DataError:
+    """Return the table, or the reason why it is none without the frames in which it was found."""
+    try:
+        return as_source(sealed.data)
+    except DataError as error:
+        return error.with_traceback(None)
+
+
+def table_of(sealed: Sealed, unit: Unit) -> Table:
     """Wrap a table, with at most so many rows of each person if a column tells persons apart.
 
     Raises
@@ -99,7 +120,9 @@ def table_of(data: Any, unit: Unit) -> Table:
     DataError, OptionError, SchemaError
         If the table is not supported or an argument does not fit it.
     """
-    source = as_source(data)
+    source = _opened(sealed)
+    if isinstance(source, DataError):
+        raise source
     protection = protection_of(unit.contributions, unit.neighboring_relation, unit.privacy_unit)
     name = protection.privacy_unit
     if name:
