@@ -14,6 +14,7 @@ import random
 import traceback
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from dpstats.specification.rowmap import RowMap
 from dpstats.specification.rules import row_rules
 from dpstats.specification.schema import Schema, TableFacts, check_table
 
+PACKAGE = Path(dps.__file__).parent
 ROLES = {"y": "numbers", "x": "numbers", "z": "numbers", "w": "numbers", "b": "numbers", "g": "levels", "h": "levels"}
 DECLARATIONS = {
     "y": [dps.Continuous(-1, 1), dps.Continuous(0, 1), dps.Continuous(-1e6, 1e6), dps.Continuous(0, 1e-6)],
@@ -111,11 +113,11 @@ def random_call(chance: random.Random) -> Call:
         ["dp_ols", "dp_moments", "dp_logit", "dp_svm", "private_bounds", "private_levels"], [6, 3, 2, 1, 1, 1]
     )[0]
     options: dict[str, Any] = dict(chance.choices(BUDGETS, [6, 3, 3, 1, 1])[0])
-    added = name != "dp_logit" and chance.random() < 0.25
+    added = chance.random() < (0.02 if name in ("dp_logit", "dp_svm") else 0.25)
     if added:
         options["neighboring_relation"] = "add_or_remove_one"
     if chance.random() < 0.1:
-        options["contributions"] = chance.choice([2, 0, 5])
+        options["contributions"] = chance.choice([2, 2, 5, 0])
     if name in ("private_bounds", "private_levels"):
         if name == "private_levels":
             options = {**options, "epsilon": 5.0, "delta": 0.4}
@@ -134,18 +136,19 @@ def random_call(chance: random.Random) -> Call:
 
 def _add_options(chance: random.Random, name: str, options: dict[str, Any]) -> None:
     if name == "dp_ols":
-        options["mechanism"] = chance.choice(LEAST_SQUARES)
+        fitting = {"epsilon": LEAST_SQUARES[:-1], "rho": ["ssp", "adassp"]}["rho" if "rho" in options else "epsilon"]
+        options["mechanism"] = chance.choice(LEAST_SQUARES if chance.random() < 0.1 else fitting)
         if chance.random() < 0.15:
-            options["cov_type"] = chance.choice(["HC0", "HC1", "HC7"])
+            options["cov_type"] = chance.choice(["HC0", "HC1", "HC1", "HC7"])
     if name in ("dp_logit", "dp_svm"):
         options["mechanism"] = chance.choice(CLASSIFIERS)
     if name in ("dp_ols", "dp_moments"):
         if chance.random() < 0.15:
-            options["weights"] = chance.choice(["w", "x", "nobody"])
+            options["weights"] = chance.choice(["w", "w", "w", "x", "nobody"])
         if chance.random() < 0.15:
-            options["missing"] = chance.choice(["none", "keep"])
+            options["missing"] = chance.choice(["none", "none", "none", "keep"])
         if chance.random() < 0.1:
-            options["offset"] = chance.choice(["z", "np.exp(z)", "nobody", "g"])
+            options["offset"] = chance.choice(["z", "np.exp(z)", "z", "nobody", "g"])
         if chance.random() < 0.05:
             options["privacy_unit"] = chance.choice(["h", "g", "x"])
             options.pop("neighboring_relation", None)
@@ -215,13 +218,21 @@ def _shown(result: Any, thorough: bool) -> list[str]:
 
 
 def _locals_of(error: BaseException) -> str:
-    trace = traceback.TracebackException.from_exception(error, capture_locals=True)
+    """Return the variables in the package's frames as text; one that cannot be shown is a record."""
     parts = []
-    while trace is not None:
-        inside = [frame for frame in trace.stack if "/dpstats/" in frame.filename]
-        parts += [text for frame in inside for text in (frame.locals or {}).values()]
-        trace = trace.__context__ or trace.__cause__
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+                parts += [_text_of(value) for value in frame.f_locals.values()]
+        error = error.__context__
     return "\n".join(parts)
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return repr(value)
+    except BaseException:
+        return f"{SENTINEL_TEXT} (its repr raises)"
 
 
 def difference(call: Call, *, thorough: bool = False) -> tuple[str, str]:

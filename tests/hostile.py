@@ -236,7 +236,7 @@ FOR_LEVELS = ("objects", "a list", "text", "string[python]", "string[pyarrow]", 
 
 def container_for(chance: random.Random, role: str) -> str:
     """Choose a container, most often one that fits the role."""
-    if chance.random() < 0.2:
+    if chance.random() < 0.08:
         return chance.choice(list(CONTAINERS))
     return chance.choice(FOR_LEVELS if role == "levels" else FOR_NUMBERS)
 
