@@ -81,8 +81,8 @@ def main() -> None:
             "## Whole calls",
             "",
             "Both calls, with simulated noise of one seed, end with the same type, names and shapes or the same error "
-            "and words, the same warnings, finite coefficients, and no planted value in messages, variables of tracebacks, "
-            "reprs, pickles, logs or summaries.",
+            "and words, the same warnings, finite coefficients, and no planted value in messages, variables of "
+            "tracebacks, reprs, pickles, logs or summaries.",
             "",
             table(*calls[:2]),
             "",

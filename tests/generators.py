@@ -206,6 +206,8 @@ def _result_facts(result: Any) -> tuple[Any, ...]:
 
 def _shown(result: Any, thorough: bool) -> list[str]:
     """Return what a result prints; pickled bytes as text, so that a number is found in either form."""
+    if isinstance(result, Schema):  # a level that is found is shown on purpose
+        return []
     shown = [repr(result), *(repr(part) for part in getattr(result, "__dict__", {}).values())]
     with contextlib.suppress(dps.DPStatsError, TypeError):
         pickled = pickle.dumps(result)

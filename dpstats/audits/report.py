@@ -13,8 +13,8 @@ LIMITS = (
     "A pass is no proof. It speaks of these two tables, of the events that were tried and of so many calls: another "
     "pair of tables, a cleverer event or more calls may show a larger loss, and a loss near the claim needs very many "
     "calls to be told from it. A delta below about 1 / calls cannot be seen at all, nor can time, memory, or what is "
-    "written elsewhere. The calls were charged to no budget and this page counts what they showed: made from "
-    "confidential tables it is confidential too."
+    "written elsewhere. This page counts what so many calls showed, which no budget paid for: made from confidential "
+    "tables it is confidential too."
 )
 
 
