@@ -1,6 +1,8 @@
 """Regression on confidential data: private coefficients, standard errors and intervals, styled like statsmodels."""
 
 from dpstats import datasets
+from dpstats.audits.audit import audit_fit
+from dpstats.audits.report import AuditReport
 from dpstats.errors import (
     BudgetError,
     BudgetExceeded,
@@ -45,6 +47,7 @@ __all__ = [
     "HC1",
     "SSP",
     "AdaSSP",
+    "AuditReport",
     "Binary",
     "BudgetError",
     "BudgetExceeded",
@@ -75,6 +78,7 @@ __all__ = [
     "SchemaError",
     "WKLObjective",
     "WKLOutput",
+    "audit_fit",
     "coefplot",
     "compare",
     "datasets",

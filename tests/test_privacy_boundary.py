@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "release": {"specification", "privacy", "records", "release", "errors"},
     "inference": {"specification", "privacy", "inference", "errors"},
     "results": {"specification", "privacy", "inference", "results", "errors"},
+    "audits": {"privacy", "audits", "errors"},
     "datasets": {"specification", "datasets"},
     "mechanisms": {"specification", "privacy", "records", "release", "inference", "mechanisms", "errors"},
     "errors": set(),
@@ -250,6 +251,32 @@ def test_planted_values_appear_in_no_traceback(formula, change):
     assert inside
     assert not any(leaks(text) for frame_ in inside for text in (frame_.locals or {}).values())
     assert not leaks("".join(trace.format_exception_only()))
+
+
+WRONG_ARGUMENTS = {
+    "epsilon": lambda frame: dps.dp_ols("y ~ x", frame, -1.0),
+    "contributions": lambda frame: dps.dp_moments("y ~ x", frame, 1.0, contributions=0),
+    "cov_type": lambda frame: dps.dp_logit("g ~ x", frame, 1.0, cov_type="HC7"),
+    "loss": lambda frame: dps.dp_svm("g ~ x", frame, 1.0, loss="none"),
+    "delta": lambda frame: dps.private_levels(frame, ["g"], 1.0),
+    "n_public": lambda frame: dps.private_bounds(frame, ["x"], 1.0, n_public=3),
+    "a table of the wrong kind": lambda frame: dps.dp_ols("y ~ x", [frame], 1.0),
+    "columns of unequal length": lambda frame: dps.dp_ols("y ~ x", {"x": list(frame["x"]), "y": [1]}, 1.0),
+    "fit": lambda frame: dps.compare("fit", frame),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_ARGUMENTS)
+def test_planted_values_appear_in_no_traceback_of_an_argument_that_is_refused(wrong):
+    frame, _ = planted()
+    frame = frame.iloc[3:8]
+    with pytest.raises(dps.DPStatsError) as caught:
+        WRONG_ARGUMENTS[wrong](frame)
+    trace = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    inside = [frame_ for frame_ in trace.stack if str(PACKAGE) in frame_.filename]
+    assert inside
+    assert not any(leaks(text) for frame_ in inside for text in (frame_.locals or {}).values())
+    assert trace.__context__ is None or trace.__suppress_context__
 
 
 def test_private_objects_show_shapes_only():

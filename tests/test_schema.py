@@ -540,3 +540,16 @@ def test_levels_that_collide_in_a_narrow_dtype_stay_in_range(dtype, levels):
     assert codes[-1] == -1
     found = np.array(levels, dtype=dtype)[codes[:-1]]
     np.testing.assert_array_equal(found, np.array(levels, dtype=dtype))
+
+
+@pytest.mark.parametrize("declared", [{"levels": {"g": ["a", "\ud800"]}}, {"bounds": {"\ud800": (0, 1)}}], ids=ascii)
+def test_names_and_levels_that_are_no_unicode_are_refused(declared):
+    with pytest.raises(dps.SchemaError, match="surrogate pair"):
+        dps.plan("y ~ x", 100, 1, **declared)
+
+
+@pytest.mark.parametrize("formula", ["y ~ C(g)", "y ~ x * g"])
+def test_levels_that_the_formula_library_would_drop_are_refused(formula):
+    levels = {"g": ["a", "__other__", "c"]}
+    with pytest.raises(dps.SchemaError, match=r"'__other__' begins with two underscores.*rename"):
+        dps.plan(formula, 100, 1, bounds={"x": (0, 1), "y": (0, 1)}, levels=levels)

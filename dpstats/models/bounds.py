@@ -9,7 +9,7 @@ import numpy as np
 
 from dpstats.errors import SchemaError
 from dpstats.mechanisms.bounds import plan_bounds, release_bounds
-from dpstats.models.call import Unit, account_of, check_columns, table_of
+from dpstats.models.call import Sealed, Unit, account_of, check_columns, table_of
 from dpstats.privacy.charge import charge_of
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import budget_of
@@ -85,9 +85,10 @@ def private_bounds(
     >>> found["age"].lower <= 20 and found["age"].upper >= 70
     True
     """
-    budget = budget_of(epsilon, delta, rho)
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
+    sealed = Sealed(data)
     del data  # a traceback that shows local variables shows no record
+    budget = budget_of(epsilon, delta, rho)
+    table = table_of(sealed, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
     noise = noise_source(rng, private=budget.is_private)
     account = account_of(ledger, table, noise)
     budget = account.protection.of_row(budget)

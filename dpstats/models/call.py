@@ -103,13 +103,34 @@ class Table:
         )
 
 
-def table_of(data: Any, unit: Unit, progress: Any = False) -> Table:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sealed:
+    """What a user passed as a table (zone: PRIVATE), so that no frame of a traceback shows it.
+
+    The first line of every model: arguments that are checked before the table may be refused too.
+    """
+
+    data: Any
+
+    def __repr__(self) -> str:
+        return f"Sealed({type(self.data).__name__})"
+
+
+def _opened(sealed: Sealed) -> Source | DataError:
+    """Return the table, or the reason why it is none without the frames in which it was found."""
+    try:
+        return as_source(sealed.data)
+    except DataError as error:
+        return error.with_traceback(None)
+
+
+def table_of(sealed: Sealed, unit: Unit, progress: Any = False) -> Table:
     """Wrap a table, with at most so many rows of each person if a column tells persons apart.
 
     Parameters
     ----------
-    data : table
-        As `dpstats.records.source.as_source` takes it.
+    sealed : Sealed
+        A table as `dpstats.records.source.as_source` takes it.
     unit : Unit
         Who is to be protected.
     progress : object
@@ -122,7 +143,9 @@ def table_of(data: Any, unit: Unit, progress: Any = False) -> Table:
     """
     if not isinstance(progress, bool):
         raise OptionError(f"progress must be True or False, not {shown(progress)}")
-    source, bar = as_source(data), Bar() if progress else None
+    source, bar = _opened(sealed), Bar() if progress else None
+    if isinstance(source, DataError):
+        raise source
     if not source.facts.names:
         raise DataError("data has no columns")
     protection = protection_of(unit.contributions, unit.neighboring_relation, unit.privacy_unit)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import OptionError, ReleaseError
-from dpstats.models.call import Unit, table_of
+from dpstats.models.call import Sealed, Unit, table_of
 from dpstats.models.comparison import Comparison, Estimates, agreement
 from dpstats.records.model_table import ModelTable, model_table
 from dpstats.records.source import silence
@@ -70,12 +70,13 @@ def compare(fit: DPResults, data: Any, alpha: float = 0.05) -> Comparison:
     >>> "NOT PRIVATE" in str(dps.compare(fit, adult))
     True
     """
+    sealed = Sealed(data)
+    del data  # a traceback that shows local variables shows no record
     _require_comparable(fit)
     level = check_alpha(alpha)
     protection = fit.privacy.protection
     unit = Unit(protection.contributions, protection.neighboring_relation, protection.privacy_unit or None)
-    source = table_of(data, unit).source
-    del data  # a traceback that shows local variables shows no record
+    source = table_of(sealed, unit).source
     design = fit.design
     released = fit.release.coding.design if isinstance(fit.release, MomentRelease) else design
     binary = "dp_logit" if fit.is_binary else ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpstats.errors import BudgetError, SchemaError
 from dpstats.mechanisms.levels import find_levels, plan_levels
-from dpstats.models.call import Unit, account_of, check_columns, table_of
+from dpstats.models.call import Sealed, Unit, account_of, check_columns, table_of
 from dpstats.privacy.charge import Charge
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import budget_of
@@ -80,11 +80,12 @@ def private_levels(
     >>> dps.private_levels(adult, ["sex"], epsilon=0.5, delta=1e-6)["sex"].levels
     ('Female', 'Male')
     """
+    sealed = Sealed(data)
+    del data  # a traceback that shows local variables shows no record
     budget = budget_of(epsilon, delta, None)
     if budget.is_private and budget.delta is None:
         raise BudgetError("private_levels needs a delta, as in delta=1e-6: that a value occurs may show by chance")
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
-    del data  # a traceback that shows local variables shows no record
+    table = table_of(sealed, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
     noise = noise_source(rng, private=budget.is_private)
     account = account_of(ledger, table, noise)
     budget = account.protection.of_row(budget)

@@ -11,7 +11,7 @@ from dpstats.errors import OptionError
 from dpstats.mechanisms.classifier_options import Objective
 from dpstats.mechanisms.functional import plan_objective
 from dpstats.mechanisms.options import HC0, LOGIT_MECHANISMS, Classifier, Functional, as_mechanism
-from dpstats.models.call import Unit, account_of, check_infeasible, covariance_type, public_schema, table_of
+from dpstats.models.call import Sealed, Unit, account_of, check_infeasible, covariance_type, public_schema, table_of
 from dpstats.models.classifier import ClassifierCall, check_design, fit_classifier
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.charge import charge_of
@@ -127,10 +127,11 @@ def dp_logit(
     >>> list(fit.params.index)
     ['Intercept', 'C(sex)[T.Male]', 'age']
     """
+    sealed = Sealed(data)
+    del data  # a traceback that shows local variables shows no record
     robust = covariance_type(cov_type)
     budget = budget_of(epsilon, delta, rho)
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit), progress)
-    del data  # a traceback that shows local variables shows no record
+    table = table_of(sealed, Unit(contributions, neighboring_relation, privacy_unit), progress)
     options = as_mechanism(mechanism, LOGIT_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
     account = account_of(ledger, table, noise)

@@ -27,6 +27,7 @@ from dpstats.mechanisms.robust import release_scores
 from dpstats.mechanisms.ssp import release_moments
 from dpstats.models.call import (
     Account,
+    Sealed,
     Table,
     Unit,
     account_of,
@@ -169,10 +170,11 @@ def dp_ols(
     >>> list(fit.params.index)
     ['Intercept', 'C(sex)[T.Male]', 'age']
     """
+    sealed = Sealed(data)
+    del data  # a traceback that shows local variables shows no record
     robust = covariance_type(cov_type)
     budget = budget_of(epsilon, delta, rho)
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
-    del data  # a traceback that shows local variables shows no record
+    table = table_of(sealed, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
     options = as_mechanism(mechanism, LEAST_SQUARES_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
     account = account_of(ledger, table, noise)
@@ -295,9 +297,10 @@ def dp_moments(
     >>> list(release.fit("hours_per_week ~ age").params.index)
     ['Intercept', 'age']
     """
-    budget = budget_of(epsilon, delta, rho)
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
+    sealed = Sealed(data)
     del data  # a traceback that shows local variables shows no record
+    budget = budget_of(epsilon, delta, rho)
+    table = table_of(sealed, Unit(contributions, neighboring_relation, privacy_unit, n_public), progress)
     options = as_mechanism(mechanism, MOMENT_MECHANISMS)
     noise = noise_source(rng, private=budget.is_private)
     account = account_of(ledger, table, noise)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpstats.mechanisms.classifier_options import Objective
 from dpstats.mechanisms.options import CLASSIFIERS, Classifier, as_mechanism
-from dpstats.models.call import Unit, account_of, check_infeasible, public_schema, table_of
+from dpstats.models.call import Sealed, Unit, account_of, check_infeasible, public_schema, table_of
 from dpstats.models.classifier import ClassifierCall, check_design, fit_classifier
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.notions import budget_of
@@ -119,10 +119,11 @@ def dp_svm(
     >>> list(fit.params.index)
     ['Intercept', 'C(sex)[T.Male]', 'age']
     """
+    sealed = Sealed(data)
+    del data  # a traceback that shows local variables shows no record
     hinge = hinge_loss(loss, h)
     budget = budget_of(epsilon, delta, rho)
-    table = table_of(data, Unit(contributions, neighboring_relation, privacy_unit), progress)
-    del data  # a traceback that shows local variables shows no record
+    table = table_of(sealed, Unit(contributions, neighboring_relation, privacy_unit), progress)
     options = as_mechanism(mechanism, CLASSIFIERS)
     noise = noise_source(rng, private=budget.is_private)
     account = account_of(ledger, table, noise)

@@ -244,7 +244,9 @@ def coerce(
                 if missing == "none":
                     numbers = np.where(unknown, column.mid, numbers)
             filled = np.fmax(numbers, column.lower)  # fmax and fmin ignore nan, which becomes the lower bound
-            values[name] = np.fmin(filled, column.upper, out=filled)
+            filled = np.fmin(filled, column.upper, out=filled)
+            # Of 0.0 and -0.0 numpy takes either, by a row's place in its loops; arctan2 and 1 / x tell them apart.
+            values[name] = np.add(filled, 0.0, out=filled)
         elif isinstance(column, Binary) and kind_of(raw.dtype) in {"number", "bool"}:
             numbers = raw if _always_known(raw) else to_numbers(raw)
             ones = np.equal(numbers, 1)

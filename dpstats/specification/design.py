@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpstats.errors import DesignError, FormulaError
+from dpstats.errors import DesignError, FormulaError, SchemaError
 from dpstats.specification import polynomials
 from dpstats.specification.expressions import Numeric, Vector
 from dpstats.specification.formula import ParsedFormula, columns_of, parse_formula
@@ -201,7 +201,20 @@ def _bounded_symbols(parsed: ParsedFormula, schema: Schema) -> tuple[dict[str, S
     return scalars, vectors
 
 
+def _refuse_reserved_levels(parsed: ParsedFormula, schema: Schema) -> None:
+    """Refuse levels that formulaic would take for notes of its own and leave out of the columns."""
+    for name in parsed.variables:
+        column = schema[name]
+        for level in column.levels if isinstance(column, Categorical) else ():
+            if isinstance(level, str) and level.startswith("__"):
+                raise SchemaError(
+                    f"column {name!r}: the level {level!r} begins with two underscores, which the formula library "
+                    "keeps for itself; rename the level in the table and where it is declared"
+                )
+
+
 def _learn_right_hand_side(parsed: ParsedFormula, schema: Schema) -> Any:
+    _refuse_reserved_levels(parsed, schema)
     frame = schema_frame(schema, parsed.variables)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):

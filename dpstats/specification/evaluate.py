@@ -25,6 +25,8 @@ _BINARY: dict[type, Callable[..., Any]] = {
     ast.Mod: np.mod,
     ast.FloorDiv: np.floor_divide,
 }
+ZEROS_OF_EITHER_SIGN = frozenset({"np.minimum", "np.maximum", "np.clip"})
+"""numpy leaves open which zero they take of 0.0 and -0.0; adding 0.0 makes it 0.0, wherever a row stands."""
 _COMPARE: dict[type, Callable[..., Any]] = {
     ast.Lt: np.less,
     ast.LtE: np.less_equal,
@@ -119,7 +121,8 @@ def _call(node: ast.Call, values: Mapping[str, NDArray[np.generic]], rules: RowE
     arguments = [_evaluate(argument, values, rules) for argument in node.args]
     if name == "np.where":
         return np.where(arguments[0], _number(arguments[1]), _number(arguments[2]))
-    return getattr(np, name.removeprefix("np."))(*map(_number, arguments))
+    found = getattr(np, name.removeprefix("np."))(*map(_number, arguments))
+    return found + 0.0 if name in ZEROS_OF_EITHER_SIGN else found
 
 
 def _number(found: Any) -> Any:

@@ -38,6 +38,7 @@ RESERVED = (
     | VECTOR_STATEFUL
     | CONTRASTS
 )
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
 
 
@@ -242,7 +243,8 @@ def _parse(text: str, declared: Sequence[str]) -> tuple[Any, Any]:
 
 
 def _unreadable(text: str, error: Exception) -> FormulaError:
-    return FormulaError(f"cannot parse {text!r}: {_ANSI.sub('', str(error)).splitlines()[0]}")
+    reason = _UNPRINTABLE.sub("?", _ANSI.sub("", str(error)).splitlines()[0])
+    return FormulaError(f"cannot parse {text!r}: {reason}")
 
 
 def _refuse_function_names(variables: Iterable[str]) -> None:

@@ -104,6 +104,8 @@ class Categorical:
         for level in plain:
             if not isinstance(level, str | int | float | bool):
                 raise SchemaError(f"a level of type {type(level).__name__} is not a string, number or bool")
+            if isinstance(level, str) and not is_unicode(level):
+                raise SchemaError(f"the level {level!r} is no text: it holds half of a surrogate pair")
             if isinstance(level, float) and math.isnan(level):
                 raise SchemaError("a level is nan; missing values need no level, their rows are dropped")
             if isinstance(level, int) and abs(level) > 2**53:
@@ -169,6 +171,8 @@ class Schema:
         for name, column in self.columns.items():
             if not isinstance(name, str):
                 raise SchemaError(f"column names must be strings, not {shown(name)}")
+            if not is_unicode(name):
+                raise SchemaError(f"the column name {name!r} is no text: it holds half of a surrogate pair; rename it")
             if not isinstance(column, Column):
                 raise SchemaError(f"column {name!r}: write Continuous(lower, upper), Categorical(levels) or Binary()")
         object.__setattr__(self, "columns", dict(self.columns))
@@ -202,6 +206,11 @@ class Schema:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether a text can be encoded: half of a surrogate pair cannot, and breaks libraries below."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _mapping(argument: str, value: Any) -> Mapping[str, Any]:
