@@ -275,7 +275,7 @@ SUM_SCHEMA = Schema(
 @functools.cache
 def sum_plan(formula: str, notion: str, relation: str, weights: str | None, missing: str) -> Any:
     """Plan a release once for many tables."""
-    facts = TableFacts(tuple(SUM_SCHEMA), dict.fromkeys(SUM_SCHEMA, "object"), 2**20)
+    facts = TableFacts(tuple(SUM_SCHEMA), dict.fromkeys(SUM_SCHEMA, "object"))
     rules = row_rules(missing, weights, None, SUM_SCHEMA, facts)
     design = build_design(formula, SUM_SCHEMA, facts, rules=rules)
     budget = Budget(epsilon=1.0) if notion == "pure" else Budget(rho=0.5)

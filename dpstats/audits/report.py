@@ -45,6 +45,15 @@ class AuditReport:
         What the claim allows; None for a pure claim.
     errors, alarms : tuple of str
         Errors and warnings that were seen, each once.
+
+    Examples
+    --------
+    A function that publishes its table violates any claim:
+
+    >>> import dpstats as dps
+    >>> report = dps.audit_fit(lambda table: sum(table), [1.0, 0.0], [0.0, 0.0], claimed=0.5, runs=60)
+    >>> report.passed
+    False
     """
 
     claimed: Budget
