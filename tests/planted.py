@@ -30,7 +30,7 @@ N = 24
 BOUNDS = {"x": (-1, 1), "z": (-1, 1), "y": (-1, 1)}
 SCHEMA = Schema({name: Continuous(*ends) for name, ends in BOUNDS.items()})
 FORMULA = "y ~ x + z"
-SECOND_RANGE = 5.0
+BEYOND = 50.0
 """An entry far beyond its bounds."""
 
 # -- faults ----------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def table(row):
 
 def pair():
     """One table has a row beyond all bounds where the other has one with a missing entry: the largest change of all."""
-    return table((SECOND_RANGE, SECOND_RANGE, SECOND_RANGE)), table((None, 1, 1))
+    return table((BEYOND, BEYOND, BEYOND)), table((None, 1, 1))
 
 
 def release(budget, data, **options):
@@ -135,7 +135,7 @@ def release(budget, data, **options):
 
 def exact_sensitivity(_runs):
     """Exact integer sums of extreme and hostile rows, against the scales that the sampler is given."""
-    cells = (-1.0, 1.0, None, SECOND_RANGE, -np.inf, 0.4)
+    cells = (-1.0, 1.0, None, BEYOND, -np.inf, 0.4)
     rows = list(itertools.product(cells, repeat=3))
     for budget in (Budget(epsilon=1.0), Budget(rho=0.5)):
         source = as_source(table((1, 1, 1)))

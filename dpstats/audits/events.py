@@ -65,6 +65,13 @@ class Question:
     second: Values
     cuts: Values
 
+    @property
+    def clearance(self) -> float:
+        """How far apart the two tables are, from 0 to 1; decides between scores that both tell them apart each time."""
+        gap = abs(float(np.median(self.first) - np.median(self.second)))
+        spread = float(np.ptp(self.first) + np.ptp(self.second))
+        return gap / (gap + spread) if gap > 0 else 0.0
+
 
 def choose_event(first: Sequence[Outcome], second: Sequence[Outcome], loss: Loss) -> Event:
     """Train scores on one half of the runs, and choose the event with the largest loss on the other half.
@@ -83,8 +90,9 @@ def choose_event(first: Sequence[Outcome], second: Sequence[Outcome], loss: Loss
             hits, others = (_counts(values, question.cuts, above) for values in (question.first, question.second))
             for first_is_likelier in (True, False):
                 likely, other = (hits, others) if first_is_likelier else (others, hits)
-                found = _lower_losses(likely, other, len(question.first), loss)
-                at = int(found.argmax())
+                found = _lower_losses(likely, other, len(question.first), loss) + 1e-8 * question.clearance
+                tied = np.flatnonzero(found == found.max())
+                at = int(tied[len(tied) // 2])
                 if found[at] > largest:
                     largest, cut = float(found[at]), float(question.cuts[at])
                     best = Event(question.words, question.score, cut, above, first_is_likelier)
@@ -111,12 +119,14 @@ def _questions(
     for position, words in enumerate(("layout or error", "warnings", "words")):
         for ending in dict.fromkeys(outcome.endings[position] for outcome in both):
             score = _is_ending(position, ending)
-            values = (score(later), score(other_later))
-            yield Question(f"{words}: {ending or 'none'}", score, *values, np.array([0.5]))
+            question = f"{words}: {ending or 'none'}"
+            yield Question(question, score, score(later), score(other_later), np.array([0.5]))
     columns = learn_columns(both)
     a, b, x, y = (columns.matrix(outcomes) for outcomes in (first, second, later, other_later))
     for words, of_matrix in scores(a, b, columns.names):
-        cuts = np.unique(np.quantile(of_matrix(np.vstack([a, b])), QUANTILES))
+        values = of_matrix(a), of_matrix(b)
+        between = (np.median(values[0]) + np.median(values[1])) / 2  # where nothing overlaps
+        cuts = np.unique([between, *np.quantile(np.concatenate(values), QUANTILES)])
         yield Question(words, _of_outcomes(of_matrix, columns), of_matrix(x), of_matrix(y), cuts)
 
 
