@@ -354,7 +354,7 @@ def calls_of(country: str, n: int, d: int) -> dict[str, Callable[[], object]]:
     data, schema = persons(country, n)
     logit, linear = formula_of(d, "logistic"), formula_of(d, "linear")
     return {
-        "FM logistic": lambda: dps.dp_logit(logit, data, 0.8, schema=schema).params,
+        "FM logistic": lambda: dps.dp_logit(logit, data, 0.8, schema=schema, mechanism="functional").params,
         "smf.logit": lambda: smf.logit(logit, data).fit(disp=0).params,
         "FM linear": lambda: dps.dp_ols(linear, data, 0.8, schema=schema, mechanism="functional").params,
         "ssp": lambda: dps.dp_ols(linear, data, 0.8, schema=schema).params,

@@ -11,6 +11,7 @@ import io
 import logging
 import pickle
 import random
+import re
 import traceback
 import warnings
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ from dpstats.specification.design import build_design
 from dpstats.specification.rowmap import RowMap
 from dpstats.specification.rules import row_rules
 from dpstats.specification.schema import Schema, TableFacts, check_table
+
+PLANTED_DIGITS = {form for n in range(6, 10) for form in (f"{SENTINEL:.{n}f}"[2:], f"{SENTINEL:.13f}"[2 : n + 2])}
+TEN_DIGITS = f"{SENTINEL:.13f}"[2:12]
+BEGINNING = re.compile(r"31415\d+")
 
 PACKAGE = Path(dps.__file__).parent
 ROLES = {"y": "numbers", "x": "numbers", "z": "numbers", "w": "numbers", "b": "numbers", "g": "levels", "h": "levels"}
@@ -164,8 +169,13 @@ class Ending:
 
 
 def leaks(text: str) -> bool:
-    """Tell whether a planted value stands in a text."""
-    return SENTINEL_TEXT in text or "0.31415" in text or "3141592" in text
+    """Tell whether a planted value stands in a text: its letters, or its first six digits or more, rounded or cut off.
+
+    Digits that go on differently belong to another number; of the millions that the tables here show, some begin as
+    the planted one does.
+    """
+    numbers = BEGINNING.findall(text.replace(".", ""))
+    return SENTINEL_TEXT in text or any(n.startswith(TEN_DIGITS) or n in PLANTED_DIGITS for n in numbers)
 
 
 def ending_of(call: Call, table: Any, *, thorough: bool) -> Ending:
