@@ -235,6 +235,37 @@ def test_the_shown_estimate_removes_the_bias_of_the_raw_one():
     assert abs(shown_bias) < 0.3 * raw_bias + 3 * error[1]
 
 
+@pytest.mark.parametrize("formula", ["y ~ x + C(g)", "y ~ 0 + x + z"])
+def test_the_correction_does_not_shrink_a_centre_far_from_zero(formula):
+    case = planned(formula, data(400), SCHEMA | {"y": Continuous(-2, 47)}, rho=0.05)
+    moments, truth = case.exact_with_noise(), fit_least_squares(case.exact(), case.space).gamma
+    noisy = (replace(moments, values=moments.values + eta) for eta in simulated_noise(case, 6_000, seed=12))
+    fits = [fit_least_squares(m, case.space) for m in noisy]
+    raw_error, shown_error = (np.array([getattr(fit, kind) for fit in fits]) - truth for kind in ("gamma", "shown"))
+    raw, shown = np.abs(raw_error.mean(axis=0)), np.abs(shown_error.mean(axis=0))
+    assert (raw / raw_error.std(axis=0)).max() * math.sqrt(len(fits)) > 5, "the raw estimate is biased"
+    assert (shown < 0.35 * raw.max() + 4 * shown_error.std(axis=0) / math.sqrt(len(fits))).all()
+
+
+def test_a_constant_added_to_the_outcome_and_its_bounds_moves_the_intercept_alone():
+    rows, bounds = data(2_000), {"x": (-1, 3), "z": (0, 10)}
+    levels = {"g": ["a", "b", "c"]}
+    for seed in range(5):
+        one, other = (
+            dps.dp_ols(
+                "y ~ x + z + C(g)",
+                rows | {"y": rows["y"] + shift},
+                epsilon=1,
+                bounds=bounds | {"y": (-2 + shift, 5 + shift)},
+                levels=levels,
+                rng=np.random.default_rng(seed),
+            ).params
+            for shift in (0.0, 64.0)
+        )
+        expected = one + 64.0 * (one.index == "Intercept")
+        np.testing.assert_allclose(other, expected, rtol=0, atol=1e-9)
+
+
 def test_residual_variance_is_centred_with_the_stated_privacy_sd():
     exact, fits = releases_of(n=1_500, draws=4_000)
     sigma2 = np.array([fit.sigma2 for fit in fits])

@@ -187,7 +187,7 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     -----
     No eigenvalue floor and no ridge: with the raw inverse the moment vector at the estimate is an exactly known linear
     form of the noise (methods, 1.7). C1 = A^-1 (sigma^2 A_+ + S) A^-1. What is shown is gamma less its bias of second
-    order, A^-1 Q(A^-1) gamma, as far as it comes from directions whose curvature exceeds the noise.
+    order (`_bias`).
     """
     gram = _gram(moments, space)
     found = invert(gram, noisy=bool(moments.variances.any()))
@@ -195,21 +195,32 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     matrix = moments.matrix
     target = space.q.T @ (matrix[:-1, -1] + space.offset * matrix[:-1, :-1] @ space.constant)
     gamma = inverse @ target
-    corrected = gamma - _bias(moments, space, gram) @ gamma if moments.variances.any() else gamma
+    corrected = gamma - _bias(moments, space, gram, gamma) if moments.variances.any() else gamma
     fit = _with_covariance(moments, space, gamma, corrected, inverse, gram, found.singular)
     return replace(fit, null=found.null)
 
 
-def _bias(moments: NoisyMoments, space: ModelSpace, gram: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return B of the second-order bias B gamma: A^-1 Q(A^-1), over directions of A that exceed the noise.
+def _bias(
+    moments: NoisyMoments, space: ModelSpace, gram: NDArray[np.float64], gamma: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the second-order bias of gamma, over directions of A that exceed the noise, shape (q,).
+
+    With E the noise of A and h that of the moment vector at gamma, gamma has the error A^-1 h - A^-1 E A^-1 h + ..., of
+    which the second term has a mean: for independent noises and an outcome centred at 0 it is A^-1 Q(A^-1) gamma, as
+    in methods 1.7. In general h has the noise of the outcome's moments and of its centre too.
 
     The expansion holds where the noise is small beside the curvature. In a direction where it is not, such as that of a
     level with few rows, the correction would be many times the error, in every coefficient.
     """
     eigenvalues, vectors = np.linalg.eigh(gram)
     strong = eigenvalues >= noise_level(moments, space.n_params - space.has_constant)
-    inverse = (vectors[:, strong] / eigenvalues[strong]) @ vectors[:, strong].T
-    return np.asarray(inverse @ spread_of(moments, space, inverse))
+    at_fit = moments.noise_of(moments.forms(space.q.T, residual_vector(gamma, space)))
+    mean = np.zeros(space.n_params)
+    for value, vector in zip(eigenvalues[strong], vectors[:, strong].T, strict=True):
+        along = moments.noise_of(moments.forms(space.q.T, space.q @ vector))
+        mean += (along * moments.variances) @ (vector @ at_fit) / value
+    kept = vectors[:, strong]
+    return np.asarray(-kept @ ((kept.T @ mean) / eigenvalues[strong]))
 
 
 def noise_level(moments: NoisyMoments, n_directions: int) -> float:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from dpstats.inference.estimates import LeastSquares, ModelSpace, noise_covariance, residual_vector
 from dpstats.inference.inverse import SINGULAR, SMALLEST, invert
 from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.score_moments import ScoreMoments
 
 LARGE_STEP = 1.0
 """Change of the predictor, over the box, beyond which the expansion about the released minimiser is doubtful."""
@@ -58,6 +59,8 @@ def fit_scores(
         level = max(_noise_level(moments), SINGULAR * np.abs(eigenvalues).max(), SMALLEST)
         shown = (vectors / np.maximum(eigenvalues, level)) @ vectors.T @ shift
     score = positive if meat is None else space.q.T @ meat @ space.q
+    if isinstance(moments, ScoreMoments):
+        score = moments.with_hessian_noise(score, inverse @ score @ inverse, space)
     sampling = inverse @ score @ inverse
     residual = residual_vector(gamma, space)
     noise = noise_covariance(moments, space, residual)

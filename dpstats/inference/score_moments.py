@@ -8,16 +8,24 @@ for the coefficients without a ridge, 0 for those with it. At the truth theta_0 
 U the score of the data, b the random linear term, E the noise of H~, nu noise added to theta itself and A the
 objective's curvature. This has the form of least squares from noisy moments, H~ for X'X and shift for X'y, so that one
 machinery serves both (`dpstats.inference.moment_test`).
+
+Where nu is the only noise in theta~ and nothing is stepped, theta~ is the minimiser plus nu exactly, so that delta =
+-(nu + H^-1 U) and, with A = H~,
+
+    T(delta) = U + H~ nu + E H^-1 U :
+
+E acts on the sampling error alone, and its part, uncorrelated with the others, is counted there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.inference.critical_values import NORMAL, Law
+from dpstats.inference.estimates import ModelSpace, spread_of
 from dpstats.inference.moments import Draws, NoisyMoments
 from dpstats.inference.monte_carlo import draws_in_ball, simulated_law, sum_of_laplace
 from dpstats.specification.predictors import Ball
@@ -40,6 +48,8 @@ class ScoreMoments(NoisyMoments):
         Norm of the noise nu that was added to theta; None if it is normal.
     push : ndarray
         A, shape (q, q), symmetric.
+    is_output : bool
+        True if nu is the only noise in theta and nothing is stepped; A is then H~, and E in no linear form.
     thinning : int
         Of the simulated draws only each so-manieth is used.
     """
@@ -47,6 +57,7 @@ class ScoreMoments(NoisyMoments):
     linear: Ball | None = None
     direct: Ball | None = None
     push: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    is_output: bool = False
     thinning: int = 1
 
     @property
@@ -68,10 +79,26 @@ class ScoreMoments(NoisyMoments):
 
     def noise_of(self, forms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the coefficients of linear forms of the values on the noises themselves, shape (..., K)."""
-        _, linear, direct = self.parts
+        hessian, linear, direct = self.parts
         own = forms.copy()
         own[..., direct] = forms[..., linear] @ self.push
+        if self.is_output:
+            own[..., hessian] = 0.0
         return own
+
+    def with_hessian_noise(
+        self, score: NDArray[np.float64], sampling: NDArray[np.float64], space: ModelSpace
+    ) -> NDArray[np.float64]:
+        """Return the covariance of U, to which that of E H^-1 U is added where no linear form has it.
+
+        Parameters
+        ----------
+        score, sampling : ndarray
+            Covariances of U and of H^-1 U in the basis, shape (q, q).
+        space : ModelSpace
+            The model's columns.
+        """
+        return score + spread_of(replace(self, is_output=False), space, sampling) if self.is_output else score
 
     def standard_law(self, form: NDArray[np.float64], sampling: float) -> Law:
         """Return the law of a linear form of the noises plus a normal, standardised; simulated unless it is normal."""

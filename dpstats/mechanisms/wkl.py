@@ -153,6 +153,7 @@ class WKLPlan:
             linear=linear,
             direct=direct,
             push=penalised,
+            is_output=isinstance(minimum, OutputPlan),
         )
 
 
