@@ -18,7 +18,8 @@ from dpstats.mechanisms.ssp import MomentPlan, plan_moments
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.results.axes import axes_for, plain
 from dpstats.specification.design import Design, build_design
-from dpstats.specification.schema import Continuous, Schema
+from dpstats.specification.formula import names_in
+from dpstats.specification.schema import Continuous, Schema, TableFacts, require_schema
 from dpstats.specification.view import facts_of
 
 SD_X, SD_Y, RSQUARED = 0.3, 0.25, 0.5
@@ -224,8 +225,9 @@ def plan(
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise OptionError(f"n must be the number of rows, as in n=10_000 (plan reads no table); not {shown(n)}")
     options = as_mechanism(mechanism, MOMENT_MECHANISMS)
+    require_schema(schema)
     declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
-    design = build_design(formula, declared, facts_of(declared.columns))
+    design = build_design(formula, declared, _facts_of(formula, declared))
     reference = _guesses(n, sd_x, sd_y, rsquared, declared)
     planned = _plan(design, budget, n, options)
     table = _table(planned, reference, options.reconcile)
@@ -239,6 +241,14 @@ def plan(
         reference,
         options,
     )
+
+
+def _facts_of(formula: str, declared: Schema) -> TableFacts:
+    """Return the facts of a table that has all columns of a formula, so that it is declarations that may lack."""
+    known = facts_of(declared.columns)
+    named = (name for name in names_in(formula) if name.replace(".", "") and not name.replace(".", "").isdigit())
+    others = [name for name in named if name not in declared]
+    return TableFacts((*known.names, *others), {**known.kinds, **dict.fromkeys(others, "object")})
 
 
 def _guesses(n: int, sd_x: Any, sd_y: Any, rsquared: Any, schema: Schema) -> Reference:

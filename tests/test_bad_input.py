@@ -61,7 +61,10 @@ REFUSED = {
         ["column 'when' is a datetime", "days since a fixed day"],
     ),
     "undeclared levels": ({"formula": "y ~ C(text)"}, ["column 'text'", "levels={'text': ['...', '...']}"]),
-    "undeclared bounds": ({"formula": "y ~ free"}, ["bounds of 'free'", "bounds={'free': (lowest, highest)}"]),
+    "undeclared bounds": (
+        {"formula": "y ~ free"},
+        ["no bounds are declared for 'free'", "bounds={'free': (lowest, highest)}"],
+    ),
     "one level": ({"levels": {"g": ["a"]}}, ["C(g)", "one declared level ('a')", "declare more levels"]),
     "reversed bounds": ({"bounds": {**BOUNDS, "x": (1, 0)}}, ["bounds of 'x'", "reversed", "write (0, 1)"]),
     "infinite bounds": ({"bounds": {**BOUNDS, "x": (0, INF)}}, ["bounds of 'x'", "not finite"]),
@@ -94,6 +97,11 @@ REFUSED = {
     "rho of 0": ({"epsilon": None, "rho": 0}, ["rho must be above 0"]),
     "a budget too small": ({"epsilon": 1e-30}, ["budget is so small", "larger epsilon"]),
     "unknown mechanism": ({"mechanism": "nosuch"}, ["mechanism must be one of 'auto', 'ssp'", "'nosuch'"]),
+    "bounds of no column": (
+        {"formula": "y ~ x + free", "bounds": {**BOUNDS, "fre": (0, 1)}},
+        ["bounds= names 'fre'", "not a column of data", "'free' has no declaration", "found privately"],
+    ),
+    "a schema that is a dict": ({"schema": {"x": (0, 1)}}, ["must be a dpstats.Schema, not dict", "dps.Continuous("]),
     "bounds as a list": ({"bounds": [("x", 0, 1)]}, ["bounds must be a dict keyed by column name"]),
 }
 NEIGHBOURS = {
@@ -134,6 +142,11 @@ class Sealed(pd.DataFrame):
 def test_a_sealed_table_notices_a_fit():
     with pytest.raises(dps.ReleaseError):
         fit(data=Sealed(table()))
+
+
+def test_the_table_in_the_place_of_the_formula_is_told_apart():
+    with pytest.raises(dps.DataError, match="the formula comes first"):
+        dps.dp_ols(table(), "y ~ x", epsilon=1)
 
 
 @pytest.mark.parametrize("case", REFUSED)

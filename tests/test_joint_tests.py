@@ -188,6 +188,9 @@ def test_reprs_say_what_is_a_bound_and_which_test_it_is():
     assert strong.is_floor
     assert "p-value<=0.0001" in repr(strong)
     assert "Wald test (F): F=" in repr(fit.f_test("age = 0"))
+    terms = fit.wald_test_terms()
+    assert terms.floored == ("Intercept", "C(sex)", "age")
+    assert repr(terms).count("<=0.0001") == 3
     weak = fit.wald_test([[0.0, 0.0, 1.0]])
     null = fit.wald_test(([[0.0, 0.0, 1.0]], [float(fit.params["age"])]))
     assert not null.is_floor

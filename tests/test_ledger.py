@@ -99,7 +99,7 @@ def test_a_ledger_is_reopened_under_its_own_terms_only(tmp_path):
         {"epsilon": 3, "delta": 1e-6},
         {"rho": 3, "dataset": "wages 2024"},
     ):
-        with pytest.raises(dps.BudgetError, match=r"made under other terms: (budget|dataset) .*open it with those"):
+        with pytest.raises(dps.BudgetError, match=r"made under other terms, (epsilon|dataset)=.*; open it with those"):
             dps.Ledger(path, **terms)
 
 

@@ -175,8 +175,10 @@ def test_n_is_a_number_of_rows(n):
 
 
 def test_a_plan_of_an_undeclared_column_says_what_to_write():
-    with pytest.raises(dps.DPStatsError, match="'z'"):
+    with pytest.raises(dps.SchemaError, match=r"column 'z' .* add bounds=\{'z': \(lowest, highest\)\}"):
         dps.plan("y ~ z", 1_000, epsilon=1, bounds=BOUNDS)
+    with pytest.raises(dps.SchemaError, match=r"columns 'y', 'z' have no declaration; add bounds=\{'y': .*'z': "):
+        dps.plan("y ~ 0 + z", 1_000, epsilon=1)
 
 
 def test_a_plan_can_be_drawn():

@@ -101,6 +101,8 @@ BOTH = {
 LINEAR = {
     "rsquared": lambda f: f.rsquared,
     "rsquared_adj": lambda f: f.rsquared_adj,
+    "fvalue": lambda f: f.fvalue,
+    "f_pvalue": lambda f: f.f_pvalue,
     "scale": lambda f: f.scale,
     "t_test(interaction)": lambda f: f.t_test("age:C(sex)[T.Male] = 0").summary_frame(),
     "wald_test_terms": lambda f: f.wald_test_terms(scalar=True).summary_frame(),

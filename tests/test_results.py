@@ -128,7 +128,7 @@ def test_predictions_are_the_linear_predictor_of_new_rows(exact, adult):
         exact.predict([1, 2, 3])
 
 
-@pytest.mark.parametrize("name", ["resid", "fittedvalues", "llf", "aic", "bic", "condition_number", "ssr"])
+@pytest.mark.parametrize("name", ["resid", "fittedvalues", "llf", "aic", "bic", "condition_number", "ssr", "HC1_se"])
 def test_what_was_not_released_says_so(fit, name):
     with pytest.raises(dps.NotReleasedError, match=name):
         getattr(fit, name)
@@ -227,6 +227,14 @@ def test_an_unidentified_coefficient_is_said_in_plain_words(adult):
     text = str(fit.summary())
     assert "unidentified" in text
     assert "-inf" in text
+
+
+def test_levels_that_miss_the_table_are_suspected():
+    adult, _ = dps.datasets.load_adult()
+    declared = {"bounds": {"hours_per_week": (1, 99), "age": (17, 90)}, "infeasible": "fit"}
+    for levels, suspected in ((["female", "male"], True), (["Female", "Male"], False)):
+        fit = dps.dp_ols("hours_per_week ~ age + C(sex)", adult, 0.5, levels={"sex": levels}, **declared)
+        assert ("do the declared levels spell those of the table?" in str(fit.summary())) is suspected
 
 
 def test_two_fits_draw_fresh_noise(adult):

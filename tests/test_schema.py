@@ -353,7 +353,7 @@ def test_an_undeclared_number_in_a_short_table_prints_the_bounds_line_to_write(t
     message = refusal(
         f"y ~ {term}", table().assign(y2=0.5), bounds={"y": (0, 1), "y2": (0, 1)}, epsilon=1, error=dps.InfeasibleError
     )
-    assert "too little to find the bounds of 'x'" in message
+    assert "no bounds are declared for 'x'" in message
     assert "bounds={'x': (lowest, highest)}" in message
     assert "levels={...}" in message
 

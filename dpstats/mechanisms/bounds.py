@@ -122,8 +122,11 @@ def plan_bounds(
         enough = math.floor(size * LARGEST_GATE * n_rows / level) if law == "laplace" else 0
         fewer = f", or declare all but {enough} of them" if 0 < enough < size else ""
         raise InfeasibleError(
-            f"{n_rows} rows and {budget} are too little to find the bounds of {', '.join(map(repr, names))}: declare "
-            "them, bounds={" + ", ".join(f"{name!r}: (lowest, highest)" for name in names) + "}" + f"{fewer}, or "
+            f"no bounds are declared for {', '.join(map(repr, names))}, and {n_rows} rows with {budget} are too little "
+            "to find them privately: declare them, bounds={"
+            + ", ".join(f"{name!r}: (lowest, highest)" for name in names)
+            + "}"
+            + f"{fewer}, or "
             "levels={...} for a number that is the code of a category. Nothing was spent"
         )
     if not scale < 2.0**50:

@@ -22,21 +22,30 @@ from dpstats.records.source import Source, as_source
 from dpstats.records.watched import WatchedSource
 from dpstats.release.noise import NoiseSource
 from dpstats.specification.declarations import require_identities
-from dpstats.specification.schema import Schema, TableFacts, complete_schema
+from dpstats.specification.formula import undeclared_numbers
+from dpstats.specification.schema import Schema, TableFacts, complete_schema, require_schema
 
 
-def public_schema(schema: Any, bounds: Any, levels: Any, facts: TableFacts) -> Schema:
+def public_schema(formula: Any, schema: Any, bounds: Any, levels: Any, facts: TableFacts) -> Schema:
     """Join what is declared in the three arguments, and the bool columns of the table.
 
     Raises
     ------
     SchemaError
-        If a declaration cannot be read.
+        If a declaration cannot be read, or names no column of the table while a number in the formula lacks one: that
+        would be a misspelled name, and bounds bought unasked.
     """
-    if schema is not None and not isinstance(schema, Schema):
-        raise SchemaError(f"schema must be a dpstats.Schema, not {type(schema).__name__}")
-    declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
-    return complete_schema(declared, facts)
+    require_schema(schema)
+    declared = complete_schema((schema or Schema({})).updated(Schema.from_declarations(bounds, levels)), facts)
+    for argument, given in (("bounds", bounds), ("levels", levels)):
+        unknown = [name for name in given or () if name not in facts.names]
+        lacking = undeclared_numbers(formula, declared, facts) if unknown else ()
+        if lacking:
+            raise SchemaError(
+                f"{argument}= names {shown(unknown[0])}, which is not a column of data, and {lacking[0]!r} has no "
+                f"declaration; correct the name, or leave it out to have bounds of {lacking[0]!r} found privately"
+            )
+    return declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +247,8 @@ def check_columns(columns: Any) -> tuple[str, ...]:
     """
     listed = isinstance(columns, Sequence) and not isinstance(columns, str | bytes) and len(columns) > 0
     if not listed or not all(isinstance(name, str) for name in columns):
-        raise OptionError(f"columns must be a list of column names, not {shown(columns)}")
+        instead = f"; write [{columns!r}]" if isinstance(columns, str) else ""
+        raise OptionError(f"columns must be a list of column names, not {shown(columns)}{instead}")
     return tuple(dict.fromkeys(columns))
 
 

@@ -175,7 +175,7 @@ def prepare_moments(
     """
     check_infeasible(infeasible)
     facts = table.facts
-    schema = public_schema(declared.schema, declared.bounds, declared.levels, facts)
+    schema = public_schema(formula, declared.schema, declared.bounds, declared.levels, facts)
     names = undeclared_numbers(formula, schema, facts)
     rules = row_rules(declared.missing, declared.weights, declared.offset, schema, facts)
     schema = with_unknown(schema, names)

@@ -190,7 +190,7 @@ def dp_ols(
         raise OptionError(f"weights= needs mechanism='ssp', not {type(options).__name__}")
     check_infeasible(infeasible)
     facts = table.facts
-    complete = public_schema(schema, bounds, levels, facts)
+    complete = public_schema(formula, schema, bounds, levels, facts)
     design = build_design(formula, complete, facts, rules=row_rules(missing, None, offset, complete, facts))
     n_rows = table.rows_for(type(options).__name__)
     if isinstance(options, AdaSSP):

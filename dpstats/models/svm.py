@@ -130,7 +130,7 @@ def dp_svm(
     budget = account.protection.of_row(budget)
     check_infeasible(infeasible)
     facts, source = table.facts, table.source
-    declared = public_schema(schema, bounds, levels, facts)
+    declared = public_schema(formula, schema, bounds, levels, facts)
     rules = row_rules(missing, None, None, declared, facts)
     checked = check_design(formula, declared, facts, "dp_svm", rules, buys=isinstance(options, Objective))
     require_two_levels(checked.design.response)

@@ -301,10 +301,9 @@ class Ledger:
             )
         if found != self._terms:
             shown_terms = ("budget", "levels_delta", "dataset", "neighboring_relation", "contributions", "privacy_unit")
-            other = [f"{name} {found.get(name)!r}" for name in shown_terms if found.get(name) != self._terms[name]]
+            other = [_term(name, found.get(name, "")) for name in shown_terms if found.get(name) != self._terms[name]]
             raise BudgetError(
-                f"the ledger {str(self.path)!r} was made under other terms: {', '.join(other)}; open it with those "
-                "(budget stands for epsilon, delta, rho)"
+                f"the ledger {str(self.path)!r} was made under other terms, {', '.join(other)}; open it with those"
             )
 
     @contextmanager
@@ -336,6 +335,14 @@ class Ledger:
     def _budget(self, units: int) -> Budget:
         number = float(Fraction(units, UNIT))
         return Budget(epsilon=number) if self.currency == "epsilon" else Budget(rho=number)
+
+
+def _term(name: str, value: str) -> str:
+    """Return a term of a ledger as the argument that makes it, such as ``epsilon=3.0``."""
+    if name != "budget":
+        return f"{name}={value!r}"
+    parts = zip(("epsilon", "delta", "rho"), value.split(), strict=False)
+    return " and ".join(f"{part}={number}" for part, number in parts if number != "None")
 
 
 def _total(terms: Budget, levels_delta: float) -> Fraction:

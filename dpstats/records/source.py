@@ -85,6 +85,8 @@ def as_source(data: Any, partition_rows: int = PARTITION_ROWS) -> Source:
         return FrameSource(data, partition_rows)
     if isinstance(data, Mapping):
         return dict_source(data, partition_rows)
+    if isinstance(data, str) and " ~ " in data:
+        raise DataError("data is the text of a formula; the formula comes first, then the table: dp_ols(formula, data)")
     if isinstance(data, str | Path):
         return _foreign("parquet", "parquet_source", "parquet", [data], partition_rows)
     if isinstance(data, list | tuple) and data and all(isinstance(path, str | Path) for path in data):

@@ -17,7 +17,7 @@ from dpstats.results.prediction import NEW_ROWS, LinearPredictions, Predictions,
 from dpstats.results.results import DPResults
 from dpstats.specification.schema import Continuous
 
-_LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj"})
+_LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj", "fvalue", "f_pvalue"})
 QUICK_DRAWS = 10
 """Intervals of predictions, of which there may be very many, use a tenth of the draws of the noise's law."""
 
@@ -87,7 +87,7 @@ class DPClassifierResults(DPResults):
         quick = replace(self.release.moments, thinning=QUICK_DRAWS)
         return LinearPredictions.of(self.design, exog, quick, self._space, self._fit)
 
-    rsquared = rsquared_adj = property()
+    rsquared = rsquared_adj = fvalue = f_pvalue = property()
     """Absent, so that `__getattr__` says why."""
 
     def __getattr__(self, name: str) -> Any:

@@ -73,16 +73,21 @@ class TermTests:
     ----------
     table : pandas.DataFrame
         Indexed by term; columns ``statistic``, ``pvalue`` and ``df_constraint`` as in statsmodels.
+    floored : tuple of str
+        Terms whose p-value is the smallest that the simulated law can give; the true one may be smaller.
     """
 
     table: pd.DataFrame
+    floored: tuple[str, ...] = ()
 
     def summary_frame(self) -> pd.DataFrame:
         """Return the table with statsmodels' column names."""
         return self.table.rename(columns={"statistic": "chi2", "pvalue": "P>chi2", "df_constraint": "df constraint"})
 
     def __repr__(self) -> str:
-        return f"<TermTests>\n{self.summary_frame()}"
+        frame = self.summary_frame()
+        shown = [f"<={p:.1g}" if term in self.floored else f"{p:.4g}" for term, p in frame["P>chi2"].items()]
+        return f"<TermTests>\n{frame.assign(**{'P>chi2': shown})}"
 
 
 def joint_test(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, constraints: Constraints) -> JointTest:
@@ -114,4 +119,6 @@ def term_tests(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, term
         },
         index=["Intercept" if name == "1" else name for name in names],
     )
-    return TermTests(table)
+    return TermTests(
+        table, tuple(term for term, test in zip(table.index, tests.values(), strict=True) if test.is_floor)
+    )

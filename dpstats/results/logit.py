@@ -11,7 +11,7 @@ from dpstats.errors import NotReleasedError
 from dpstats.results.prediction import NEW_ROWS, LinearPredictions, Predictions, require_which
 from dpstats.results.results import DPResults
 
-_LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj"})
+_LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj", "fvalue", "f_pvalue"})
 
 
 class DPTaylorLogitResults(DPResults):
@@ -85,7 +85,7 @@ class DPTaylorLogitResults(DPResults):
         found = LinearPredictions.of(self.design, exog, self._moments, self._space, self._fit)
         return Predictions(found, logistic=which == "mean")
 
-    rsquared = rsquared_adj = property()
+    rsquared = rsquared_adj = fvalue = f_pvalue = property()
     """Absent, so that `__getattr__` says why."""
 
     def __getattr__(self, name: str) -> Any:

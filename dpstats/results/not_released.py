@@ -5,7 +5,9 @@ from __future__ import annotations
 _PER_RECORD = "it holds one number per record; use predict(new_data) on public rows instead"
 _LIKELIHOOD = "the likelihood was not released; compare models by rsquared_adj or by t_test"
 _EXACT = "it is an exact property of the confidential data; see nobs, scale and bse for what was released"
+_ROBUST = "robust standard errors need a release of their own; write cov_type='HC1' in the call"
 NOT_RELEASED = {
+    **dict.fromkeys(("get_robustcov_results", "HC0_se", "HC1_se", "HC2_se", "HC3_se"), _ROBUST),
     "resid": _PER_RECORD,
     "fittedvalues": _PER_RECORD,
     "wresid": _PER_RECORD,

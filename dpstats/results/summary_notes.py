@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from dpstats.results.results import DPResults
     from dpstats.specification.rules import RowRules
 
+FEW = 10
+"""Noisy rows, in standard deviations of their noise, below which it is likely that the declarations miss the table."""
+
 
 def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> list[str]:
     """Return the notes of a summary.
@@ -54,6 +57,8 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
             "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows, fewer "
             "columns or tighter bounds would help."
         )
+        if not results.is_classifier and results.nobs < FEW * results.nobs_sd:
+            notes.append("Hardly any row seems to be complete: do the declared levels spell those of the table?")
     elif results.outweighed:
         notes.append(
             f"The ridge outweighs the data in {', '.join(results.outweighed)}: estimate and interval say little about "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -90,7 +91,7 @@ class TestedModel(FittedModel):
         """
         terms = [column.term for column in self.design.columns]
         found = term_tests(self._moments, self._space, self._fit, terms)
-        return TermTests(found.table[found.table["df_constraint"] > 1]) if skip_single else found
+        return replace(found, table=found.table[found.table["df_constraint"] > 1]) if skip_single else found
 
     def slopes_test(self) -> JointTest | None:
         """Test the model against the constant alone, or against 0 without one; None if there is nothing to test."""
@@ -99,6 +100,18 @@ class TestedModel(FittedModel):
         if space.has_constant and len(rows) == space.n_params:  # as with 0 + C(g): the constant is a sum of columns
             rows = null_space(np.linalg.solve(space.r, space.q.T @ space.constant)[None]).T
         return self.wald_test(rows) if len(rows) else None
+
+    @property
+    def fvalue(self) -> float:
+        """F of the test of all slopes: chi-squared / m of `slopes_test`; nan if there is nothing to test."""
+        found = self.slopes_test()
+        return math.nan if found is None else found.fvalue
+
+    @property
+    def f_pvalue(self) -> float:
+        """The p-value that belongs to `fvalue`."""
+        found = self.slopes_test()
+        return math.nan if found is None else found.pvalue
 
     def t_test_pairwise(
         self,

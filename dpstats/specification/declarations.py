@@ -61,11 +61,7 @@ def require_declared(names: Sequence[str], schema: Schema, facts: TableFacts) ->
             raise SchemaError(f"column name {name!r} appears twice in data; rename one of the two")
         if name not in facts.names:
             known = ", ".join(map(repr, facts.names))
-            raise FormulaError(
-                f"{name!r} is not a column of data; its columns are {known}"
-                if known
-                else f"{name!r} is not declared; add it to schema=, bounds= or levels="
-            )
+            raise FormulaError(f"{name!r} is not a column of data; its columns are {known}")
         if name not in schema:
             if facts.kinds[name] in {"text", "category"}:
                 raise SchemaError(

@@ -110,11 +110,7 @@ def parse_formula(text: str, schema: Schema, facts: TableFacts) -> ParsedFormula
     SchemaError
         If a column is not declared, or is used against its declaration.
     """
-    if not isinstance(text, str):
-        raise FormulaError(f"formula must be a string such as 'y ~ x', not {type(text).__name__}")
-    if len(text) > MAX_LENGTH:
-        raise FormulaError(f"the formula has {len(text):,} characters; at most {MAX_LENGTH:,} can be read")
-    spelled = _without_backticks(text)
+    spelled = _spelled(text)
     refuse_several_undeclared(_names_in(spelled), schema, facts)
     readings = _read_tokens(spelled, schema, facts)
     tree, formula = _parse(spelled, [name for name in dict.fromkeys(facts.names) if name in schema])
@@ -184,6 +180,26 @@ def undeclared_numbers(text: str, schema: Schema, facts: TableFacts) -> tuple[st
                     "their bounds with a share of the budget"
                 )
     return names
+
+
+def names_in(text: Any) -> tuple[str, ...]:
+    """Return the names that a formula mentions, in order; columns or not.
+
+    Raises
+    ------
+    FormulaError
+        If it is no text that can be read.
+    """
+    return tuple(_names_in(_spelled(text)))
+
+
+def _spelled(text: Any) -> str:
+    """Return a formula as the parser takes it."""
+    if not isinstance(text, str):
+        raise FormulaError(f"formula must be a string such as 'y ~ x', not {type(text).__name__}")
+    if len(text) > MAX_LENGTH:
+        raise FormulaError(f"the formula has {len(text):,} characters; at most {MAX_LENGTH:,} can be read")
+    return _without_backticks(text)
 
 
 def _without_backticks(text: str) -> str:

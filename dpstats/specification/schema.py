@@ -259,6 +259,21 @@ class TableFacts:
     kinds: Mapping[str, str]
 
 
+def require_schema(schema: Any) -> None:
+    """Refuse what is no schema.
+
+    Raises
+    ------
+    SchemaError
+        If it is neither one nor None.
+    """
+    if schema is not None and not isinstance(schema, Schema):
+        raise SchemaError(
+            f"schema must be a dpstats.Schema, not {type(schema).__name__}; write bounds= and levels=, or "
+            "dps.Schema({'x': dps.Continuous(0, 100), 'g': dps.Categorical(['a', 'b'])})"
+        )
+
+
 def complete_schema(schema: Schema, facts: TableFacts) -> Schema:
     """Add the columns that need no declaration: a column of dtype bool is publicly binary."""
     known = {
