@@ -22,6 +22,8 @@ nb_execution_timeout = 300
 nb_merge_streams = True
 
 numpydoc_show_class_members = False
+autodoc_typehints = "none"  # docstrings state types in the field's words
+nitpicky = True
 
 html_theme = "furo"
 html_title = f"dpstats {release}"
