@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from dpstats.errors import InfeasibleError
 from dpstats.inference.diagnostics import USABLE, USABLE_SIGNAL, kappa
@@ -28,10 +29,13 @@ from dpstats.specification.design import Design
 from dpstats.specification.grids import spread_frame
 from dpstats.specification.losses import Loss
 from dpstats.specification.predictors import Predictors
+from dpstats.specification.remember import remembered
 from dpstats.specification.view import ModelView
 
 UNIFORM_SD = 1 / math.sqrt(3)
 LEAST_SIGNAL = 1 / 1.5
+MANY_COLUMNS = 200
+"""Beyond so many coded columns a further one adds fewer public rows to the reference table."""
 
 
 class PlannedMoments(Protocol):
@@ -141,10 +145,13 @@ def reference_gram(
     """
     sd = reference.sd_x
     fill = min(sd / UNIFORM_SD, 1.0) if isinstance(sd, float) else {k: min(v / UNIFORM_SD, 1.0) for k, v in sd.items()}
-    rows = 200 + 20 * size
+    rows = 200 + 20 * min(size, MANY_COLUMNS) + 5 * max(size - MANY_COLUMNS, 0)
     names = design.regressor_variables
     frame = spread_frame(design.schema, names, rows, fill)
     z = code({name: array_of(frame[name]) for name in names}, rows)
+    if size > MANY_COLUMNS:  # cells of factors, of which a row has few
+        sparse = csr_array(z)
+        return np.asarray((sparse.T @ sparse).toarray() / rows)
     return np.asarray(z.T @ z / rows)
 
 
@@ -179,11 +186,16 @@ def require_feasible(plan: PlannedMoments, n_rows: int, usable: Usable | None = 
         epsilon or rho would do.
     """
     if plan.budget.is_private:
-        found = reference_contrasts(plan, Reference(float(n_rows)), usable)
-        signal = signal_of_slopes(plan.view.design, found)
+        signal = _best_signal(plan, n_rows, usable)
         if signal < LEAST_SIGNAL:
             factor = USABLE_SIGNAL / signal if signal > 0 else math.inf
             raise InfeasibleError(_hopeless(plan.view.design, plan.budget, n_rows, factor))
+
+
+@remembered
+def _best_signal(plan: PlannedMoments, n_rows: int, usable: Usable | None) -> float:
+    """Return the signal-to-noise ratio of the clearest slope on the reference table."""
+    return signal_of_slopes(plan.view.design, reference_contrasts(plan, Reference(float(n_rows)), usable))
 
 
 def _hopeless(design: Design, budget: Budget, n_rows: int, factor: float) -> str:
@@ -236,9 +248,14 @@ def require_resolved(plan: PlannedClassifier, budget: Budget, n_rows: int) -> No
     InfeasibleError
         If kappa would exceed 1 even on uniformly spread columns; says which n, epsilon or rho would do.
     """
-    number = kappa(reference_scores(plan, Reference(float(n_rows))), plan.space) if budget.is_private else 0.0
+    number = _reference_kappa(plan, n_rows) if budget.is_private else 0.0
     if number > 1:
         raise InfeasibleError(_hopeless(plan.predictors.view.design, budget, n_rows, number / USABLE))
+
+
+@remembered
+def _reference_kappa(plan: PlannedClassifier, n_rows: int) -> float:
+    return kappa(reference_scores(plan, Reference(float(n_rows))), plan.space)
 
 
 def reference_scores(plan: PlannedClassifier, reference: Reference) -> ScoreMoments:

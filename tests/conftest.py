@@ -14,6 +14,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from dpstats.specification.remember import forget
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered():
+    """Let no test see what another one, which may change how things are worked out, left in memory."""
+    forget()
+
 
 @dataclass(frozen=True)
 class Table:

@@ -304,7 +304,7 @@ def test_row_wise_terms_are_allowed(term):
 
 def test_the_evaluation_watch_notices_an_evaluation(evaluations):
     with pytest.raises(pytest.fail.Exception):
-        fit("y ~ np.log1p(x)")
+        fit("y ~ np.log1p(x + 0.125)")  # a formula that is not remembered
     assert evaluations == ["evaluated"]
 
 

@@ -215,12 +215,9 @@ def _bias(
     eigenvalues, vectors = np.linalg.eigh(gram)
     strong = eigenvalues >= noise_level(moments, space.n_params - space.has_constant)
     at_fit = moments.noise_of(moments.forms(space.q.T, residual_vector(gamma, space)))
-    mean = np.zeros(space.n_params)
-    for value, vector in zip(eigenvalues[strong], vectors[:, strong].T, strict=True):
-        along = moments.noise_of(moments.forms(space.q.T, space.q @ vector))
-        mean += (along * moments.variances) @ (vector @ at_fit) / value
-    kept = vectors[:, strong]
-    return np.asarray(-kept @ ((kept.T @ mean) / eigenvalues[strong]))
+    values, kept = eigenvalues[strong], vectors[:, strong]
+    mean = moments.weighted_forms((kept.T @ at_fit) * moments.variances / values[:, None], (space.q @ kept).T)
+    return np.asarray(-kept @ ((kept.T @ (space.q.T @ mean)) / values))
 
 
 def noise_level(moments: NoisyMoments, n_directions: int) -> float:

@@ -137,11 +137,7 @@ def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows:
     spread = fit.covariance @ in_basis
     variances = np.einsum("im,im->m", in_basis, spread)
     paths = np.divide(spread, variances, out=np.zeros_like(spread), where=variances > 0)
-    turns = moments.noise_of(
-        np.concatenate(
-            [moments.forms((space.q @ leverage[:, [m]]).T, -space.q @ paths[:, m]) for m in range(len(rows))]
-        )
-    )
+    turns = moments.noise_of(moments.paired_forms((space.q @ leverage).T, -(space.q @ paths).T))
     found = []
     for m in range(len(rows)):
         h0, turn, v = forms[m], turns[m], moments.variances

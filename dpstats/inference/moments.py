@@ -69,11 +69,45 @@ class NoisyMoments:
         right : ndarray
             Shape (D,) or (D - 1,).
         """
-        n_atoms = len(self.values)
-        index = self.index[: lefts.shape[1], : len(right)].ravel()
-        bins = np.where(index >= 0, index, n_atoms)
-        weights = (np.multiply.outer(left, right).ravel() for left in lefts)
-        return np.stack([np.bincount(bins, w, minlength=n_atoms + 1)[:n_atoms] for w in weights])
+        rows, columns, atoms = self._entries(lefts.shape[1], len(right))
+        weights = right[columns]
+        return np.stack([np.bincount(atoms, left[rows] * weights, minlength=len(self.values)) for left in lefts])
+
+    def _entries(self, n_left: int, n_right: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int32]]:
+        """Return row, column and atom of the products that are not structurally zero; few among cells of a factor."""
+        index = self.index[:n_left, :n_right]
+        rows, columns = np.nonzero(index >= 0)
+        return rows, columns, index[rows, columns]
+
+    def paired_forms(self, lefts: NDArray[np.float64], rights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the coefficients h(left, right) for pairs of vectors, shapes (m, D) or (m, D - 1); shape (m, K)."""
+        rows, columns, atoms = self._entries(lefts.shape[1], rights.shape[1])
+        pairs = zip(lefts, rights, strict=True)
+        return np.stack([np.bincount(atoms, a[rows] * b[columns], minlength=len(self.values)) for a, b in pairs])
+
+    def weighted_forms(self, weights: NDArray[np.float64], rights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum over m of ``noise_of(forms(lefts, rights[m])) @ weights[m]``, the unit vectors as lefts.
+
+        Parameters
+        ----------
+        weights : ndarray
+            Shape (m, K).
+        rights : ndarray
+            Shape (m, D - 1).
+
+        Returns
+        -------
+        ndarray
+            Shape (D - 1,).
+        """
+        if self.gain is not None and self.identities is not None:
+            weights = weights - (weights @ self.identities.T) @ self.gain.T
+        size = rights.shape[1]
+        rows, columns, atoms = self._entries(size, size)
+        total = np.zeros(size)
+        for weight, right in zip(weights, rights, strict=True):
+            total += np.bincount(rows, weight[atoms] * right[columns], minlength=size)
+        return total
 
     def noise_of(self, forms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the coefficients of linear forms of the values on the atoms' own noises, shape (..., K).

@@ -34,6 +34,7 @@ from dpstats.specification.coding import code_design
 from dpstats.specification.design import Design
 from dpstats.specification.features import Features, build_features
 from dpstats.specification.pairs import Pairs, pairs_of
+from dpstats.specification.remember import remembered
 from dpstats.specification.view import full_view
 
 FAILURE = 0.05
@@ -43,7 +44,7 @@ EIGENVALUE_ERROR = 100 * float(np.finfo(np.float64).eps)
 """Times d^2 |X'X|: far above the backward error of a symmetric eigenvalue routine."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AdaptivePlan(FeaturePlan):
     """A planned AdaSSP fit (zone: public).
 
@@ -82,6 +83,7 @@ class AdaptivePlan(FeaturePlan):
         return self.deviations[1:] ** 2
 
 
+@remembered
 def plan_adassp(design: Design, options: AdaSSP, budget: Budget, n_rows: int) -> AdaptivePlan:
     """Plan an AdaSSP fit.
 

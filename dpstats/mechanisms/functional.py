@@ -42,13 +42,14 @@ from dpstats.specification.objectives import (
     squares_scale,
 )
 from dpstats.specification.pairs import Pairs, pairs_of
+from dpstats.specification.remember import remembered
 from dpstats.specification.view import full_view
 
 COUNT_SHARE = 0.05
 """Share of the budget for the number of complete rows where no intercept gives it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ObjectivePlan(FeaturePlan):
     """A noisy objective, fixed before a record is read (zone: public).
 
@@ -103,6 +104,7 @@ class ObjectivePlan(FeaturePlan):
         return Ridge(size, trim="trim" in self.options.bounded)
 
 
+@remembered
 def plan_objective(
     design: Design, objective: QuadraticObjective, options: Functional | DiffLR, budget: Budget, n_rows: int
 ) -> ObjectivePlan:

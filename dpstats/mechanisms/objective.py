@@ -33,12 +33,13 @@ from dpstats.specification.design import Design
 from dpstats.specification.losses import Loss
 from dpstats.specification.perturbation import NO_RIDGE, Perturbation, calibrate
 from dpstats.specification.predictors import Predictors, build_predictors
+from dpstats.specification.remember import remembered
 from dpstats.specification.view import full_view
 
 MINIMISER, EXACT, HESSIAN, SCORES = "minimiser", "distance to the exact minimiser", "Hessian", "squared scores"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ClassifierPlan:
     """A classifier's releases, fixed before a record is read (zone: public).
 
@@ -123,6 +124,7 @@ def bordered(index: NDArray[np.int32], n_atoms: int) -> NDArray[np.int32]:
     return table
 
 
+@remembered
 def plan_classifier(
     design: Design,
     loss: Loss,

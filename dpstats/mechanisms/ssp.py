@@ -30,6 +30,7 @@ from dpstats.specification.atoms import Atoms, build_atoms
 from dpstats.specification.coding import Coding, code_design
 from dpstats.specification.design import Design
 from dpstats.specification.identities import find_identities
+from dpstats.specification.remember import remembered
 from dpstats.specification.rowmap import RowMap
 from dpstats.specification.sensitivity import (
     NoiseKind,
@@ -45,7 +46,7 @@ from dpstats.specification.view import ModelView, full_view
 from dpstats.specification.weights import SLOPES, default_weights
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MomentPlan:
     """Everything about a moment release that is fixed before a record is read (zone: public).
 
@@ -109,6 +110,7 @@ class MomentPlan:
         return reconcile(moments, find_identities(self.coding.all_blocks, self.atoms, self.coding.signs))
 
 
+@remembered
 def plan_moments(
     design: Design,
     budget: Budget,

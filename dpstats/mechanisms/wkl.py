@@ -38,6 +38,7 @@ from dpstats.specification.design import Design
 from dpstats.specification.losses import Loss
 from dpstats.specification.perturbation import JACOBIAN_LIMIT, NO_RIDGE, SMALLEST_RIDGE, Perturbation, with_ridge
 from dpstats.specification.predictors import Ball, Predictors, build_predictors
+from dpstats.specification.remember import remembered
 from dpstats.specification.view import full_view
 
 COVARIANCE = "gradient covariance"
@@ -73,7 +74,7 @@ class OutputPlan:
     cost: Budget
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class WKLPlan:
     """The releases of the paper's methods, fixed before a record is read (zone: public).
 
@@ -157,6 +158,7 @@ class WKLPlan:
         )
 
 
+@remembered
 def plan_wkl(design: Design, loss: Loss, options: WKLObjective | WKLOutput, budget: Budget, n_rows: int) -> WKLPlan:
     """Plan the releases of objective or output perturbation.
 

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,10 +57,16 @@ class Block:
         return not self.factors and not self.vectors
 
     def positions(self) -> NDArray[np.intp]:
-        """Return the cell and vector column of each coded column, shape (n_columns, len(shape))."""
-        return np.array(list(itertools.product(*map(range, self.shape))), dtype=np.intp).reshape(
-            self.n_columns, len(self.shape)
-        )
+        """Return the cell and vector column of each coded column, shape (n_columns, len(shape)); read-only."""
+        return _positions(self.shape)
+
+
+@lru_cache(maxsize=64)
+def _positions(shape: tuple[int, ...]) -> NDArray[np.intp]:
+    found = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1) if shape else np.empty((1, 0))
+    found = found.astype(np.intp)
+    found.flags.writeable = False
+    return found
 
 
 def make_block(

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from dpstats.errors import DesignError
 from dpstats.specification.coding import Coding
@@ -42,13 +43,13 @@ def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64])
     DesignError
         If the two differ, or if model columns are linearly dependent whatever the data.
     """
-    n_rows = 200 + 20 * coding.n_columns
+    n_rows = public_rows(coding)
     frame = spread_frame(coding.design.schema, coding.design.variables, n_rows)
     coded = (
         RowMap(coding, with_response=False).code({str(name): array_of(frame[name]) for name in frame}, n_rows).columns
     )
     expected = design.model_matrix(frame, n_rows)
-    gap = np.abs(coded @ contrast.T - expected).max(axis=0)
+    gap = np.abs((csr_array(contrast) @ coded.T).T - expected).max(axis=0)
     size = np.maximum(np.abs(expected).max(axis=0), np.finfo(float).tiny)
     if (gap > MATCH * size).any():
         name = design.exog_names[int(np.argmax(gap / size))]
@@ -58,9 +59,14 @@ def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64])
     names = ["Intercept" if column.term == "1" else column.term for column in design.columns]
     basis_q, basis_r = np.linalg.qr(contrast.T)
     _require_independent(basis_r, contrast, names)
-    orthonormal, columns_r = np.linalg.qr(coded @ basis_q)
-    _require_rank(columns_r, basis_r, contrast, names)
-    return _spans_constant(orthonormal)
+    _require_rank(np.linalg.qr(coded, mode="r") @ basis_q, basis_r, contrast, names)
+    return any(column.term == "1" for column in design.columns) or _spans_constant(coded @ basis_q)
+
+
+def public_rows(coding: Coding) -> int:
+    """Return how many public rows check a coding: 20 for a column, 6 for a level alone, of which none is left out."""
+    alone = sum(b.n_columns for b in coding.blocks if len(b.factors) == 1 and not b.degrees and not b.vectors)
+    return 200 + 20 * coding.n_columns - 14 * alone
 
 
 def _require_independent(triangle: NDArray[np.float64], contrast: NDArray[np.float64], terms: list[str]) -> None:
@@ -82,12 +88,13 @@ def _require_rank(
 ) -> None:
     """Refuse basis columns that are dependent on public rows.
 
-    `columns_r` is the triangle of those columns' QR decomposition; `basis_r` maps model columns to the basis.
+    `columns_r` is those columns in an orthonormal basis of theirs; `basis_r` maps model columns to the basis.
     """
     scale = np.maximum(np.linalg.norm(columns_r, axis=0), np.finfo(float).tiny)
-    _, singular, right = np.linalg.svd(columns_r / scale)
-    if singular[-1] > RANK * singular[0]:
+    singular = np.linalg.svd(columns_r / scale, compute_uv=False)
+    if len(singular) == len(scale) and singular[-1] > RANK * singular[0]:
         return
+    right = np.linalg.svd(columns_r / scale)[2]
     beta = np.linalg.solve(basis_r, right[-1] / scale)
     weight = np.abs(beta) * np.linalg.norm(contrast, axis=1)
     involved = weight > 1e-6 * weight.max()
@@ -99,6 +106,7 @@ def _refuse(terms: Iterable[str]) -> NoReturn:
     raise DesignError(f"the columns of {listed} are linearly dependent whatever the data; drop one of these terms")
 
 
-def _spans_constant(orthonormal: NDArray[np.float64]) -> bool:
+def _spans_constant(columns: NDArray[np.float64]) -> bool:
+    orthonormal = np.linalg.qr(columns)[0]
     fitted = orthonormal @ orthonormal.sum(axis=0)
     return bool(np.abs(fitted - 1.0).max() < 1e-8)

@@ -22,6 +22,7 @@ from dpstats.specification.design import Design, is_two_level
 from dpstats.specification.grids import n_codes
 from dpstats.specification.model_columns import ModelColumn
 from dpstats.specification.polynomials import Polynomial, Symbol
+from dpstats.specification.remember import remembered
 from dpstats.specification.symbols import ScalarSymbol
 
 NoiseKind = Literal["laplace", "gaussian"]
@@ -29,7 +30,7 @@ CodedKey = tuple[Degrees, tuple[tuple[str, int], ...], tuple[tuple[str, int], ..
 """Monomial, cell (factor, level) and vector column (symbol, index) of one coded column."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Coding:
     """Coded columns of a design (zone: public).
 
@@ -76,6 +77,7 @@ class Coding:
         return sum(block.n_columns for block in self.all_blocks)
 
 
+@remembered
 def code_design(design: Design, noise: NoiseKind) -> Coding:
     """Choose blocks and L for a design under one kind of noise."""
     signs = _sign_factors(design, noise)
@@ -93,14 +95,17 @@ def code_design(design: Design, noise: NoiseKind) -> Coding:
     blocks = tuple(reduce(close(needed, sizes, sign_symbols)))
     response = make_block(((design.response.symbol.text, 1),), (), (), sizes, sign_symbols)
     columns = CodedColumns(blocks)
+    contrast = np.array([columns.combine(keys) for keys in coded])
+    constant = columns.combine({((), (), ()): 1.0})
+    contrast.flags.writeable = constant.flags.writeable = False
     return Coding(
         design,
         noise,
         blocks,
         response,
-        contrast=np.array([columns.combine(keys) for keys in coded]),
-        constant=columns.combine({((), (), ()): 1.0}),
-        sign_factors=signs,
+        contrast,
+        constant,
+        signs,
     )
 
 

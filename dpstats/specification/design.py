@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +20,7 @@ from dpstats.specification.grids import quoting, schema_frame
 from dpstats.specification.model_columns import ModelColumn, model_columns
 from dpstats.specification.offset import less_offset, read_offset
 from dpstats.specification.polynomials import ONE, Monomial, Polynomial, Symbol
+from dpstats.specification.remember import public_key, remembered
 from dpstats.specification.response import binary_response, numeric_response, unit_response
 from dpstats.specification.rules import RowRules
 from dpstats.specification.schema import Categorical, Schema, TableFacts, check_table
@@ -28,9 +29,11 @@ from dpstats.specification.symbols import ScalarSymbol, VectorSymbol, scalar_sym
 NO_RULES = RowRules()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Design:
     """What the model matrix is, known before a record is read (zone: public).
+
+    The same facts give the same object (`dpstats.specification.remember`), which is not to be changed.
 
     Attributes
     ----------
@@ -123,13 +126,33 @@ def build_design(
     FormulaError, SchemaError, DesignError
         Whatever is wrong with formula or schema.
     """
+    known = public_key(schema, facts) if type(formula) is str else None
+    asked = _Asked((formula, known, binary, rules), formula, schema, facts, binary, rules)
     try:
-        return _build(formula, schema, facts, binary, rules)
+        return _build(asked) if known is None else _remembered_design(asked)
     except (RecursionError, MemoryError):
         raise FormulaError("the formula is too long or too deeply nested to be read") from None
 
 
-def _build(formula: str, schema: Schema, facts: TableFacts, binary: str, rules: RowRules) -> Design:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The arguments of `build_design`, equal if their keys are."""
+
+    key: Hashable
+    formula: str = field(compare=False)
+    schema: Schema = field(compare=False)
+    facts: TableFacts = field(compare=False)
+    binary: str = field(compare=False)
+    rules: RowRules = field(compare=False)
+
+
+@remembered
+def _remembered_design(asked: _Asked) -> Design:
+    return _build(asked)
+
+
+def _build(asked: _Asked) -> Design:
+    formula, schema, facts, binary, rules = asked.formula, asked.schema, asked.facts, asked.binary, asked.rules
     parsed = parse_formula(formula, schema, facts)
     outcome = binary_response(parsed, schema, binary) if binary else numeric_response(parsed, schema)
     offset = read_offset(rules.offset, parsed, schema, facts) if rules.offset else None

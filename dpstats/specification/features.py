@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.specification.checks import public_rows
 from dpstats.specification.coding import Coding
 from dpstats.specification.coercion import array_of
 from dpstats.specification.grids import as_frame, factorial_values, schema_values, spread_frame
@@ -167,7 +168,7 @@ def build_features(view: ModelView, coding: Coding, scaling: Scaling, *, binary:
 def _constant_on_public_rows(coding: Coding, combine: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the combination of features that is 1 on every row, as a full set of spline columns can be."""
     design = coding.design
-    n_rows = 200 + 20 * coding.n_columns
+    n_rows = public_rows(coding)
     frame = spread_frame(design.schema, design.regressor_variables, n_rows)
     columns = {str(name): array_of(frame[name]) for name in frame}
     rows = RowMap(coding, with_response=False).code(columns, n_rows).columns @ combine.T

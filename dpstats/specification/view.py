@@ -19,6 +19,7 @@ from dpstats.specification.coding import (
 )
 from dpstats.specification.design import Design, build_design
 from dpstats.specification.model_columns import ModelColumn
+from dpstats.specification.remember import remembered
 from dpstats.specification.schema import Categorical, Column, Continuous, TableFacts
 
 
@@ -41,6 +42,7 @@ class ModelView:
     has_constant: bool
 
 
+@remembered
 def full_view(coding: Coding) -> ModelView:
     """Return the view of the formula that was released, checked on public rows.
 
