@@ -490,6 +490,31 @@ def test_intervals_tests_and_p_values_agree(logit):
     np.testing.assert_allclose(logit.bse**2, logit.bse_sampling**2 + logit.bse_privacy**2)
 
 
+@pytest.mark.parametrize("budget", [{"rho": 0.002}, {"epsilon": 0.3}], ids=str)
+def test_noise_on_the_coefficients_is_counted_once(budget):
+    """theta~ = minimiser + nu: the Hessian's noise E acts on the sampling error H^-1 U alone, which it widens."""
+    options = {"bounds": BOUNDS, "levels": LEVELS, "infeasible": "fit", "rng": np.random.default_rng(2)}
+    fit = dps.dp_logit("won ~ x + z", table(900), mechanism=dps.WKLOutput(penalty=0.002), **budget, **options)
+    low, high = fit.conf_int().to_numpy().T
+    np.testing.assert_allclose((low + high) / 2, fit.params, rtol=1e-9)
+    moments, space = fit.release.moments, fit.release.model_space
+    rows = np.linalg.inv(space.r)
+    output = rows @ (np.eye(len(rows)) * moments.variances[-1]) @ rows.T
+    np.testing.assert_allclose(fit.bse_privacy**2, np.diag(output), rtol=1e-9)
+    hessian = space.q.T @ moments.push @ space.q
+    inverse = np.linalg.inv(hessian)
+    plain = inverse @ (space.q.T @ fit.release.meat @ space.q) @ inverse
+    rng = np.random.default_rng(3)
+    scores = rng.multivariate_normal(np.zeros(3), plain, 20_000)
+    entries = rng.normal(size=(20_000, 6)) * np.sqrt(moments.variances[:6])
+    upper = np.triu_indices(3)
+    noise = np.zeros((20_000, 3, 3))
+    noise[:, upper[0], upper[1]] = noise[:, upper[1], upper[0]] = entries
+    error = np.einsum("nij,nj->ni", inverse @ (space.q.T @ noise @ space.q), scores) + scores
+    np.testing.assert_allclose(fit.bse_sampling**2, np.diag(rows @ np.cov(error.T) @ rows.T), rtol=0.06)
+    assert (fit.bse_sampling**2 > 1.2 * np.diag(rows @ plain @ rows.T)).all(), "the noise matters here"
+
+
 def test_the_summary_says_what_the_intervals_are_about():
     frame, texts = table(), {}
     for name, mechanism in {
@@ -507,6 +532,8 @@ def test_the_summary_says_what_the_intervals_are_about():
     assert "not about those without a penalty" in texts["fixed"]
     assert "penalty" not in texts["free"]
     assert "WITH the penalty" in texts["output"]
+    assert "account for the noise on the coefficients" in texts["output"]
+    assert all("(Fieller)" in text for name, text in texts.items() if name != "output")
     svm = " ".join(str(dps.dp_svm("won ~ x", frame, 1.0, bounds=BOUNDS, levels=LEVELS).summary()).split())
     assert "Huberised hinge loss (h = 0.5)" in svm
     assert "not log-odds" in svm

@@ -77,6 +77,11 @@ class ObjectiveRelease:
         return f"{self.method}, Laplace"
 
     @property
+    def has_noisy_coefficients(self) -> bool:
+        """False: the noise is in the sums that the coefficients solve for."""
+        return False
+
+    @property
     def law(self) -> str:
         """Law of the noise."""
         return self.moments.law

@@ -81,6 +81,11 @@ class PerturbedRelease:
         return self.method
 
     @property
+    def has_noisy_coefficients(self) -> bool:
+        """True if the only noise in the coefficients was added to them, not to what they minimise."""
+        return self.moments.is_output
+
+    @property
     def law(self) -> str:
         """Law of the Hessian's noise."""
         return self.moments.law

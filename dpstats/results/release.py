@@ -85,6 +85,11 @@ class MomentRelease:
         return f"ssp, {self.coding.noise.capitalize()}"
 
     @property
+    def has_noisy_coefficients(self) -> bool:
+        """False: the noise is in the sums that the coefficients solve for."""
+        return False
+
+    @property
     def law(self) -> str:
         """Law of the noise, "laplace" or "gaussian"."""
         return self.coding.noise

@@ -36,8 +36,7 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
         return target + warning_note(warning)
     notes = [
         'std err contains sampling and privacy noise; "privacy" is the part that is privacy noise.',
-        f"Intervals and P>|z| invert a test that accounts for the noise in {_noisy_matrix(results)} (Fieller): "
-        "intervals are asymmetric, possibly unbounded, and P>|z| cannot be read off z.",
+        _intervals(results),
         *target,
     ]
     notes += results.release.remarks
@@ -102,8 +101,18 @@ def _row_notes(rules: RowRules) -> list[str]:
     return notes
 
 
-def _noisy_matrix(results: DPResults) -> str:
-    return "the Hessian" if results.is_classifier else "X'X"
+def _intervals(results: DPResults) -> str:
+    """Say what intervals and p-values account for."""
+    if results.release.has_noisy_coefficients:
+        return (
+            "Intervals and P>|z| account for the noise on the coefficients, and for sampling as far as the noisy "
+            "Hessian tells."
+        )
+    matrix = "the Hessian" if results.is_classifier else "X'X"
+    return (
+        f"Intervals and P>|z| invert a test that accounts for the noise in {matrix} (Fieller): intervals are "
+        "asymmetric, possibly unbounded, and P>|z| cannot be read off z."
+    )
 
 
 def warning_note(warning: str) -> list[str]:
