@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from dpstats.errors import DataError, shown
 from dpstats.records.sources.arrow import BUFFER, ArrowSource, facts_of_arrow
-from dpstats.records.sources.partitions import BATCH_ROWS, Count, closed
+from dpstats.records.sources.partitions import BATCH_ROWS, Count, closed, one_ahead
 
 
 def parquet_source(paths: Sequence[str | Path], partition_rows: int) -> ArrowSource:
@@ -40,7 +40,8 @@ def parquet_source(paths: Sequence[str | Path], partition_rows: int) -> ArrowSou
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER) as file:
                 yield from file.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False)
 
-    return ArrowSource(facts_of_arrow(schemas[0]), Count(lambda: sum(lengths)), read, partition_rows)
+    count = Count(lambda: sum(lengths))
+    return ArrowSource(facts_of_arrow(schemas[0]), count, lambda names: one_ahead(read(names)), partition_rows)
 
 
 def _metadata(path: Path) -> tuple[pa.Schema, int]:

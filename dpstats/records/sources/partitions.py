@@ -6,10 +6,11 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,6 +22,7 @@ BATCH_ROWS = 65_536
 """Rows that are asked of a library at a time."""
 
 T = TypeVar("T")
+_END = object()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -70,6 +72,15 @@ class SequentialSource(ABC):
         """Apply `function` to every partition of some columns and add up the results."""
         with silence():
             return reduce(add, map(function, self.partitions(names)))
+
+
+def one_ahead(batches: Iterator[T]) -> Iterator[T]:
+    """Yield from an iterator while the next item is fetched in another thread; at most two are held."""
+    with ThreadPoolExecutor(1, "dpstats reads") as pool:
+        coming = pool.submit(next, batches, _END)
+        while (batch := coming.result()) is not _END:
+            coming = pool.submit(next, batches, _END)
+            yield cast(T, batch)
 
 
 class Count:
