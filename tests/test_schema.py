@@ -553,3 +553,32 @@ def test_levels_that_the_formula_library_would_drop_are_refused(formula):
     levels = {"g": ["a", "__other__", "c"]}
     with pytest.raises(dps.SchemaError, match=r"'__other__' begins with two underscores.*rename"):
         dps.plan(formula, 100, 1, bounds={"x": (0, 1), "y": (0, 1)}, levels=levels)
+
+
+# -- level codes: the quick ways give what one look at each cell gives ---------------------------------------------
+
+
+def codes_one_by_one(cells, levels):
+    return [levels.index(cell) if type(cell) in (str, int, float, bool) and cell in levels else -1 for cell in cells]
+
+
+@pytest.mark.parametrize("levels", [["a", "b", ""], [0, 1, 2.5], [True, "True"], [-1, 0.0, 3, "x"]])
+def test_codes_of_cells_do_not_depend_on_how_they_are_looked_up(levels):
+    cells = ["a", "b", "", None, np.nan, 0, 1, True, 2.5, -0.0, "True", "x", -1, 3, float("inf"), "zz"] * 3
+    expected = codes_one_by_one(cells, levels)
+    plain = np.array(cells, dtype=object)
+    strange = np.array([*cells, {}], dtype=object)
+    assert to_codes(plain, levels).tolist() == expected
+    assert to_codes(strange, levels).tolist() == [*expected, -1]
+    texts = [cell if isinstance(cell, str) else None for cell in cells]
+    for dtype in ("str", "string[python]", "string[pyarrow]", "category"):
+        assert to_codes(pd.array(texts, dtype=dtype), levels).tolist() == codes_one_by_one(texts, levels)
+
+
+def test_codes_of_numbers_among_many_levels():
+    rng = np.random.default_rng(0)
+    levels = [*rng.permutation(400).tolist(), 0.5, "text"]
+    numbers = np.concatenate([rng.integers(-20, 450, 500), [0.5, np.nan, np.inf, -0.0]])
+    known = {level: code for code, level in enumerate(levels)}
+    assert to_codes(numbers, levels).tolist() == [known.get(number, -1) for number in numbers.tolist()]
+    assert to_codes(np.array([0.1, 0.3], dtype="f4"), [0.3, 0.1, 0.2]).tolist() == [1, 0]
