@@ -478,9 +478,9 @@ def test_a_ledger_keeps_to_one_unit(tmp_path):
         with pytest.raises(dps.OptionError, match=f"is kept with {name}"):
             fit(ledger, **unit)
         assert ledger.spent() == spent
-    with pytest.raises(dps.BudgetError, match="privacy_unit 'person'; open it with those"):
+    with pytest.raises(dps.BudgetError, match="privacy_unit='person'; open it with those"):
         dps.Ledger(tmp_path / "persons", epsilon=9)
-    with pytest.raises(dps.BudgetError, match="contributions '3'"):
+    with pytest.raises(dps.BudgetError, match="contributions=3"):
         dps.Ledger(tmp_path / "three", epsilon=9, contributions=2)
 
 

@@ -339,6 +339,8 @@ class Ledger:
 
 def _term(name: str, value: str) -> str:
     """Return a term of a ledger as the argument that makes it, such as ``epsilon=3.0``."""
+    if name in ("contributions", "levels_delta"):
+        return f"{name}={value}"
     if name != "budget":
         return f"{name}={value!r}"
     parts = zip(("epsilon", "delta", "rho"), value.split(), strict=False)
