@@ -4,7 +4,8 @@
 
 PYTHON is the interpreter of an environment with diffprivlib, pandas and pyarrow. Each number comes from a process of
 its own that loads the table, runs the call once to warm up and `repeats` times more; shown are the median time of the
-call and the peak resident memory of the process.
+call, the peak resident memory of the process, and by how much the calls raised it above what the loaded table takes.
+The latter is read from Linux's /proc.
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ def _ours(how: str, path: str, p: int, levels: int) -> Callable[[], Any]:
     schema = dps.Schema(columns)
     wanted = [name for name in columns if name != ("y" if "logit" in how else "won")]
     data = path if how.endswith("file") else pd.read_parquet(path, columns=wanted)
+    if how.endswith("category"):
+        data["g"] = data["g"].astype("category")
     options = {"epsilon": 1.0, "schema": schema, "infeasible": "fit"}
     if how.startswith("dp_moments"):
         return lambda: dps.dp_moments(formula_of("y", p, levels), data, **options)
@@ -113,14 +116,22 @@ def _diffprivlib(how: str, frame: pd.DataFrame, names: list[str]) -> Callable[[]
 
 def run_case(how: str, path: str, p: int, levels: int, repeats: int) -> None:
     call = call_of(how, path, p, levels)
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak, VmHWM, starts anew
     call()
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": float(np.median(times)), "MiB": peak}))
+    whole = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": float(np.median(times)), "MiB": whole, "MiB added": resident("VmHWM") - before}))
+
+
+def resident(what: str) -> float:
+    """Return MiB of this process: in memory now (VmRSS), or at most so far (VmHWM)."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(what))
 
 
 # Around it ------------------------------------------------------------------------------------------------------------
@@ -139,7 +150,7 @@ class Bench:
             self.files[key] = write_table(self.folder, n, p, levels)
         python = self.diffprivlib if how.startswith("diffprivlib") else sys.executable
         if python is None:
-            return {"seconds": np.nan, "MiB": np.nan}
+            return {"seconds": np.nan, "MiB": np.nan, "MiB added": np.nan}
         case = [how, str(self.files[key]), str(p), str(levels), str(self.repeats)]
         command = [sys.executable, "-c", AGAIN, python, __file__, "--case", *case]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -158,10 +169,23 @@ def against(table: pd.DataFrame, baseline: str, column: str) -> pd.Series:
     return float(table.loc[table["call"] == baseline, column].iloc[0]) / table[column]
 
 
+def further_row(table: pd.DataFrame) -> pd.Series:
+    """Nanoseconds that each row adds beyond the next shorter table: what is fixed in a call does not count."""
+    cases = table.groupby(["call", "numbers", "levels"])
+    return (1e9 * cases["seconds"].diff() / cases["n"].diff()).round(1)
+
+
+def last(table: pd.DataFrame, **case: int) -> float:
+    """Nanoseconds a further row of one case's longest table."""
+    chosen = (table[list(case)] == pd.Series(case)).all(axis=1)
+    return float(table.loc[chosen, "nanoseconds a further row"].iloc[-1])
+
+
 def shown(table: pd.DataFrame) -> str:
     from coverage_ols import markdown  # not at the top: the environment of diffprivlib has no dpstats
 
-    return markdown(table.assign(seconds=table["seconds"].round(3), MiB=table["MiB"].round().astype("Int64")))
+    whole = {name: table[name].round().astype("Int64") for name in ("MiB", "MiB added")}
+    return markdown(table.assign(seconds=table["seconds"].round(3), **whole).astype(object).fillna("-"))
 
 
 def main() -> None:
@@ -182,7 +206,7 @@ def main() -> None:
             [(how, million, 20, 0) for how in ("dp_ols", "smf.ols", "diffprivlib linear", "X'X", "dp_ols file")]
         )
         linear["times faster than smf.ols"] = against(linear, "smf.ols", "seconds").round(1)
-        linear["share of its memory"] = (1 / against(linear, "smf.ols", "MiB")).round(2)
+        linear["share of what it adds"] = (1 / against(linear, "smf.ols", "MiB added")).round(2)
         calls = ("dp_logit objective", "dp_logit functional", "smf.logit", "diffprivlib logistic")
         logistic = bench.table([(how, million, 20, 0) for how in calls])
         logistic["times faster than smf.logit"] = against(logistic, "smf.logit", "seconds").round(1)
@@ -193,24 +217,39 @@ def main() -> None:
                 for how in ("pyarrow, bare read", "dp_ols file")
             ]
         )
-        growth["microseconds a row"] = (1e6 * growth["seconds"] / growth["n"]).round(3)
-        widths = bench.table([("dp_moments", 200_000, p, 0) for p in (5, 20, 60)])
-        factors = bench.table([("dp_moments", 200_000, 20, levels) for levels in (0, 5, 50, 200, 1000)])
-        factors["over a table without factor"] = (1 / against(factors, "dp_moments", "seconds")).round(2)
+        growth["nanoseconds a further row"] = further_row(growth)
+        lengths = (million, 4 * million)
+        widths = bench.table([("dp_moments", n, p, 0) for p in (5, 20, 60) for n in lengths])
+        widths["nanoseconds a further row"] = further_row(widths)
+        beside = bench.table([("dp_moments", n, 20, levels) for levels in (0, 5, 50, 200, 1000) for n in lengths])
+        beside["nanoseconds a further row"] = further_row(beside)
+        number = (last(widths, numbers=20) - last(widths, numbers=5)) / 15
+        extra = beside["nanoseconds a further row"] - last(beside, levels=0)
+        beside["as many numbers"] = (extra / number).where(beside["levels"] > 0).round(1)
+        alone = bench.table(
+            [("dp_moments", n, 1, 0) for n in lengths]
+            + [(how, n, 0, 1000) for how in ("dp_moments category", "dp_moments") for n in lengths]
+        )
+        alone["nanoseconds a further row"] = further_row(alone)
+        alone["over one number"] = (alone["nanoseconds a further row"] / last(alone, numbers=1)).round(2)
     parts = [
         "# Time and memory of whole processes",
-        f"Medians of {options.repeats} calls, peak memory of the process that loads the table and makes them; "
-        f"{os.cpu_count()} cores. Written by speed.py.",
-        "## Least squares\n\nBars: three times faster than `smf.ols`, with a quarter of its memory.",
+        f"Medians of {options.repeats} calls; peak memory of the process that loads the table and makes them, and what "
+        f"the calls add to it; {os.cpu_count()} cores. Written by speed.py.",
+        "## Least squares\n\nBars: three times faster than `smf.ols`, with a quarter of the memory that it adds.",
         shown(linear),
         "## Logistic regression\n\nBars: objective 1.5 times, functional ten times faster than `smf.logit`.",
         shown(logistic),
-        "## From a Parquet file\n\nBars: at most 1.5 times a bare read, below 400 MiB, linear in the number of rows.",
+        "## From a Parquet file\n\nBars: at most 1.5 times a bare read, below 400 MiB; a further row costs the same "
+        "within 15 %.",
         shown(growth),
         "## Columns",
         shown(widths),
-        "## A factor beside 20 numbers\n\nBar: one of 1,000 levels costs no more than two numbers.",
-        shown(factors),
+        "## A factor of text beside 20 numbers\n\nWhat the factor adds to a row, in numbers that would add as much. "
+        "The noise of each sum is drawn once, whatever the number of rows.",
+        shown(beside),
+        "## A factor instead of a number\n\nBar: `y ~ C(g)` with 1,000 levels costs a row no more than twice `y ~ x`.",
+        shown(alone),
     ]
     text = "\n\n".join(parts) + "\n"
     print(text)

@@ -582,3 +582,14 @@ def test_codes_of_numbers_among_many_levels():
     known = {level: code for code, level in enumerate(levels)}
     assert to_codes(numbers, levels).tolist() == [known.get(number, -1) for number in numbers.tolist()]
     assert to_codes(np.array([0.1, 0.3], dtype="f4"), [0.3, 0.1, 0.2]).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "levels", [[3, -5, 0, 7], [0], [10_000, 99_999], [0, 2**17 - 1], [0, 2**17], [2**53 - 1, 2**53]]
+)
+def test_codes_of_numbers_among_whole_levels(levels):
+    near = [np.nextafter(level, side) for level in levels for side in (-np.inf, np.inf)]
+    beyond = [1e-17, -0.0, 0.5, 1e300, -1e300, np.inf, -np.inf, np.nan, 2.0**63, -(2.0**63)]
+    numbers = np.array([*levels, *near, *(level + step for level in levels for step in (-1, 1)), *beyond])
+    known = {float(level): code for code, level in enumerate(levels)}
+    assert to_codes(numbers, levels).tolist() == [known.get(number, -1) for number in numbers.tolist()]

@@ -41,7 +41,8 @@ def feature_rows(partition: Partition, features: Features, bits: int) -> tuple[N
             column *= weights[j] * radius
         else:
             combine_columns(coded.columns, weights * radius, out=column)
-        np.fmax(np.fmin(column, radius, out=column), -radius, out=column)
+        np.clip(column, -radius, radius, out=column)
+        np.copyto(column, 0.0, where=np.isnan(column))
     np.rint(rows, out=rows)
     rows[~coded.complete] = 0.0
     return rows, int(coded.complete.sum())

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ _TEXTS = frozenset({str, np.str_})
 _HARMLESS = frozenset({str, int, float, bool, type(None)})
 LARGEST_WHOLE = 2**53
 """Up to here floats tell whole numbers apart."""
+DIRECT_SPAN = 2**17
+"""Whole levels within so wide a range are looked up in a table of the range, such as five-digit codes."""
 _NUMERIC_TEXTS = frozenset({Decimal}) | _TEXTS
 
 
@@ -122,39 +125,74 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
     levels : sequence
         Declared levels; numbers among them are exact as float64.
     """
-    known = {level: code for code, level in enumerate(levels)}
     if isinstance(values.dtype, pd.CategoricalDtype | pd.StringDtype):
         whole = isinstance(values.dtype, pd.CategoricalDtype)
         places, cells = (values.codes, values.categories) if whole else pd.factorize(values)
-        table = [*_cell_codes(np.asarray(cells, dtype=object).tolist(), known), -1]
+        table = [*_cell_codes(np.asarray(cells, dtype=object).tolist(), levels), -1]
         return np.asarray(np.array(table, dtype=np.int64)[places])
     kind = kind_of(values.dtype)
     if kind in {"number", "bool"}:
-        return _number_codes(to_numbers(values), values.dtype, known)
-    return np.array(_cell_codes(np.asarray(values, dtype=object).tolist(), known), dtype=np.int64)
+        return _number_codes(to_numbers(values), *_sorted_levels(tuple(levels), _own_dtype(values.dtype)))
+    return np.array(_cell_codes(np.asarray(values, dtype=object).tolist(), levels), dtype=np.int64)
 
 
-def _cell_codes(cells: list[Any], known: Mapping[Hashable, int]) -> list[int]:
+def _cell_codes(cells: list[Any], levels: Sequence[Hashable]) -> list[int]:
     """Look cells up one by one; quicker, with the same result, where all are of types that a dict may be asked for."""
+    known = _known(tuple(levels))
     if _HARMLESS.issuperset(map(type, cells)):
         return list(map(known.get, cells, itertools.repeat(-1)))
     return [_to_code(cell, known) for cell in cells]
 
 
-def _number_codes(numbers: NDArray[np.float64], dtype: Any, known: Mapping[Hashable, int]) -> NDArray[np.int64]:
-    """Match numbers with levels at the column's own precision."""
-    own = np.dtype(dtype.subtype if isinstance(dtype, pd.SparseDtype) else getattr(dtype, "numpy_dtype", dtype))
+@lru_cache(maxsize=64)
+def _known(levels: tuple[Hashable, ...]) -> dict[Hashable, int]:
+    """Return the code of each level."""
+    return {level: code for code, level in enumerate(levels)}
+
+
+def _own_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return the precision at which a column holds its numbers."""
+    own: np.dtype[Any] = np.dtype(
+        dtype.subtype if isinstance(dtype, pd.SparseDtype) else getattr(dtype, "numpy_dtype", dtype)
+    )
+    return own
+
+
+@lru_cache(maxsize=64)
+def _sorted_levels(levels: tuple[Hashable, ...], own: np.dtype[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the levels that are numbers at a column's own precision, ascending, and their codes; read-only."""
     places = {  # of levels that collide the last wins
         float(own.type(level)) if own.kind == "f" else float(level): code
-        for level, code in known.items()
+        for level, code in _known(levels).items()
         if isinstance(level, int | float)
     }
-    if not places:
+    found = np.array(sorted(places))
+    codes = np.array([places[level] for level in found.tolist()], dtype=np.int64)
+    found.flags.writeable = codes.flags.writeable = False
+    return found, codes
+
+
+def _number_codes(
+    numbers: NDArray[np.float64], levels: NDArray[np.float64], codes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Match numbers with ascending levels."""
+    if not len(levels):
         return np.full(len(numbers), -1, dtype=np.int64)
-    levels = np.array(sorted(places))
-    codes = np.array([places[level] for level in levels.tolist()], dtype=np.int64)
+    if levels[-1] - levels[0] < DIRECT_SPAN and (levels == np.rint(levels)).all():
+        return _direct_codes(numbers, levels, codes)
     nearest = np.minimum(np.searchsorted(levels, numbers), len(levels) - 1)
     return np.where(levels[nearest] == numbers, codes[nearest], -1)
+
+
+def _direct_codes(
+    numbers: NDArray[np.float64], levels: NDArray[np.float64], codes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Match numbers with whole levels that lie close together: by a table with a place for every whole number."""
+    table = np.full(int(levels[-1] - levels[0]) + 2, -1, dtype=np.int64)
+    table[(levels - levels[0]).astype(np.intp)] = codes
+    place = np.fmin(numbers - levels[0], len(table) - 1.0)  # fmin and fmax ignore nan
+    whole = np.fmax(place, -1.0, out=place).astype(np.intp)
+    return np.where(levels[0] + whole == numbers, table[whole], -1)
 
 
 def _to_code(cell: Any, known: Mapping[Hashable, int]) -> int:
@@ -253,13 +291,11 @@ def coerce(
         column = schema[name]
         if isinstance(column, Continuous):
             numbers = to_numbers(raw)
-            if not _always_known(raw):
-                unknown = np.isnan(numbers)
+            unknown = None if _always_known(raw) else np.isnan(numbers)
+            filled = np.clip(numbers, column.lower, column.upper)
+            if unknown is not None:
                 complete &= ~unknown
-                if missing == "none":
-                    numbers = np.where(unknown, column.mid, numbers)
-            filled = np.fmax(numbers, column.lower)  # fmax and fmin ignore nan, which becomes the lower bound
-            filled = np.fmin(filled, column.upper, out=filled)
+                np.copyto(filled, column.mid if missing == "none" else column.lower, where=unknown)
             # Of 0.0 and -0.0 numpy takes either, by a row's place in its loops; arctan2 and 1 / x tell them apart.
             values[name] = np.add(filled, 0.0, out=filled)
         elif isinstance(column, Binary) and kind_of(raw.dtype) in {"number", "bool"}:

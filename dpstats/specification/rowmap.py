@@ -97,8 +97,8 @@ class _Symbols:
 
     def cell(self, block: Block) -> NDArray[np.intp]:
         """Return the column of a block of cells in which each row has its entry."""
-        codes = [self.values[factor].astype(np.intp) for factor in block.factors]
-        return np.asarray(np.ravel_multi_index(tuple(codes), block.shape), dtype=np.intp)
+        codes = [np.asarray(self.values[factor], dtype=np.intp) for factor in block.factors]
+        return codes[0] if len(codes) == 1 else np.asarray(np.ravel_multi_index(tuple(codes), block.shape))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ PARTITION_ROWS = 16_384
 """Small enough for the coded rows of some twenty columns to stay in the processor's cache."""
 BATCH_ROWS = 65_536
 """Rows that are asked of a library at a time."""
+FREED_BYTES = 31 * 2**20
+"""An array that glibc's allocator, once it was freed, keeps twice the size of for reuse; it forgets larger ones."""
 
 T = TypeVar("T")
 _END = object()
@@ -70,6 +72,7 @@ class SequentialSource(ABC):
 
     def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
         """Apply `function` to every partition of some columns and add up the results."""
+        np.empty(FREED_BYTES, dtype=np.int8)  # else each partition's memory is returned, and asked for again
         with silence():
             return reduce(add, map(function, self.partitions(names)))
 
