@@ -35,7 +35,7 @@ from dpstats.specification.schema import Schema, TableFacts, check_table
 
 PLANTED_DIGITS = {form for n in range(6, 10) for form in (f"{SENTINEL:.{n}f}"[2:], f"{SENTINEL:.13f}"[2 : n + 2])}
 TEN_DIGITS = f"{SENTINEL:.13f}"[2:12]
-BEGINNING = re.compile(r"31415\d+")
+NUMBER = re.compile(r"(?<!\d)0*([1-9]\d{5,})")
 
 PACKAGE = Path(dps.__file__).parent
 ROLES = {"y": "numbers", "x": "numbers", "z": "numbers", "w": "numbers", "b": "numbers", "g": "levels", "h": "levels"}
@@ -169,13 +169,13 @@ class Ending:
 
 
 def leaks(text: str) -> bool:
-    """Tell whether a planted value stands in a text: its letters, or its first six digits or more, rounded or cut off.
+    """Tell whether a planted value stands in a text: its letters, its first ten digits, or a number that is it.
 
-    Digits that go on differently belong to another number; of the millions that the tables here show, some begin as
-    the planted one does.
+    Such a number has its first six digits or more, rounded or cut off, and no others: of the millions of numbers that
+    the tables here show, some hold a few of its digits.
     """
-    numbers = BEGINNING.findall(text.replace(".", ""))
-    return SENTINEL_TEXT in text or any(n.startswith(TEN_DIGITS) or n in PLANTED_DIGITS for n in numbers)
+    digits = text.replace(".", "")
+    return SENTINEL_TEXT in text or TEN_DIGITS in digits or not PLANTED_DIGITS.isdisjoint(NUMBER.findall(digits))
 
 
 def ending_of(call: Call, table: Any, *, thorough: bool) -> Ending:
