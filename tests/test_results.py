@@ -180,6 +180,19 @@ def test_the_summary_prints_what_was_asked_and_spent(adult, budget, printed, law
     assert fit.privacy.parts == {"second moments": fit.privacy.spent}
 
 
+@pytest.mark.parametrize(("delta", "noted"), [(1e-2, True), (1e-6, False)])
+def test_a_delta_that_permits_publishing_a_record_is_noted(adult, delta, noted):
+    data, schema = adult
+    gaussian = dps.SSP(noise="gaussian")
+    for fit in (
+        dps.dp_ols("hours_per_week ~ age", data, epsilon=1, delta=delta, schema=schema, mechanism=gaussian),
+        dps.dp_logit("income ~ age", data, epsilon=1, delta=delta, schema=schema),
+    ):
+        assert ("permits publishing" in str(fit.summary())) == noted
+        if noted:
+            assert fit.privacy.spent.delta == pytest.approx(delta)
+
+
 def test_laplace_noise_spends_no_delta(adult):
     data, schema = adult
     fit = dps.dp_ols("hours_per_week ~ age", data, epsilon=1, delta=1e-6, schema=schema)

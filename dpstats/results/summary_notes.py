@@ -41,6 +41,12 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
     ]
     notes += results.release.remarks
     notes += _parts(results)
+    delta = results.privacy.spent.delta
+    if delta is not None and delta * results.nobs >= 1:
+        notes.append(
+            f"delta = {delta:g} is not below 1 over the number of rows: such a delta permits publishing somebody's "
+            "record outright. Choose one far below, such as 1e-6."
+        )
     if results.is_classifier:
         notes.append(f"Success is {results.model.endog_names} = {results.levels[-1]}.")
     if results.is_classifier and results.is_large_step and results.privacy.noise != "none":
