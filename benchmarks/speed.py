@@ -1,6 +1,6 @@
 """Time and peak memory of whole processes beside what a user would run instead; writes speed.md beside this script.
 
-    python benchmarks/speed.py [--diffprivlib PYTHON] [--repeats 3] [--large 10000000]
+    python benchmarks/speed.py [--diffprivlib PYTHON] [--repeats 7] [--large 10000000]
 
 PYTHON is the interpreter of an environment with diffprivlib, pandas and pyarrow. Each number comes from a process of
 its own that loads the table, runs the call once to warm up and `repeats` times more; shown are the median time of the
@@ -192,7 +192,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", nargs=5)
     parser.add_argument("--diffprivlib", default=None)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--large", type=int, default=10_000_000)
     options = parser.parse_args()
     if options.case:
