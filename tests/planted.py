@@ -227,4 +227,4 @@ CAUGHT_BY = {
     "a data-dependent branch": ("black box", "ends alike"),
 }
 """What the tests ask for; with more runs other layers may notice too."""
-RUNS = {"exact sensitivity": 0, "noise law": 120, "black box": 160, "direct mu": 360, "ends alike": 0}
+RUNS = {"exact sensitivity": 0, "noise law": 120, "black box": 160, "direct mu": 1000, "ends alike": 0}

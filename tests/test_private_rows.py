@@ -180,6 +180,18 @@ def test_underflow_raises_nothing_even_if_numpy_is_told_to():
     assert np.isfinite(rows).all()
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_signalling_nan_says_nothing(dtype):
+    bits = np.array([0x7FA007A2] * 3, "u4").view("f4") if dtype == "f4" else np.array([0x7FF00000000007A2] * 3, "u8")
+    cells = bits.view(dtype)  # R's NA_real_ is such a number
+    schema = Schema({"x": Continuous(0, 1), "whole": Categorical([1, 2]), "half": Categorical([0.5, 1.5])})
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        values, complete = coerce(schema, dict.fromkeys(schema, cells), 3)
+    assert not complete.any()
+    assert all(np.isfinite(column).all() for column in values.values())
+
+
 def test_silence_covers_warnings_and_floating_point():
     with silence(), warnings.catch_warnings(record=True) as caught:
         warnings.warn("SECRET", stacklevel=1)

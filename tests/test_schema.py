@@ -593,3 +593,16 @@ def test_codes_of_numbers_among_whole_levels(levels):
     numbers = np.array([*levels, *near, *(level + step for level in levels for step in (-1, 1)), *beyond])
     known = {float(level): code for code, level in enumerate(levels)}
     assert to_codes(numbers, levels).tolist() == [known.get(number, -1) for number in numbers.tolist()]
+
+
+def test_levels_with_an_equality_of_their_own_are_looked_up_on_their_own():
+    class Rounded(float):
+        def __eq__(self, other):
+            return round(float(self)) == round(float(other))
+
+        def __hash__(self):
+            return hash(round(float(self)))
+
+    numbers = np.array([1.25, 2.25, 1.0, 2.0])
+    for levels, codes in (((Rounded(1.25), Rounded(2.25)), [0, 1, -1, -1]), ((1.0, 2.0), [-1, -1, 0, 1])) * 2:
+        assert to_codes(numbers, levels).tolist() == codes

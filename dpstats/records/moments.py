@@ -160,11 +160,10 @@ def sum_atoms(source: Source, row_map: RowMap, atoms: Atoms, bits: int) -> NDArr
     ndarray of int64
         Shape (K,), in units of 2**(-2 bits); the same integers for any order and any partition of the rows.
     """
-    add = operator.add
     if any(map(is_wide, row_map.blocks)):
-        cells = source.map_reduce(row_map.variables, lambda part: sum_cells(part, row_map, bits), add)
+        cells = source.map_reduce(row_map.variables, lambda part: sum_cells(part, row_map, bits), operator.add)
         sums = cells.spread(row_map.blocks)
     else:
-        sums = source.map_reduce(row_map.variables, lambda part: sum_partition(part, row_map, bits), add)
+        sums = source.map_reduce(row_map.variables, lambda part: sum_partition(part, row_map, bits), operator.add)
     values = sums.products[atoms.left, atoms.right]
     return np.where(atoms.left < 0, np.int64(sums.n_complete) << (2 * bits), values)

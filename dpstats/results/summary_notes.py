@@ -42,7 +42,7 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
     notes += results.release.remarks
     notes += _parts(results)
     delta = results.privacy.spent.delta
-    if delta is not None and delta * results.nobs >= 1:
+    if delta is not None and delta * results.nobs >= 1 and results.privacy.is_private:
         notes.append(
             f"delta = {delta:g} is not below 1 over the number of rows: such a delta permits publishing somebody's "
             "record outright. Choose one far below, such as 1e-6."

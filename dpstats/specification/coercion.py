@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpstats.specification.remember import remembered
 from dpstats.specification.rules import Missing
 from dpstats.specification.schema import Binary, Continuous, Schema
+
+T = TypeVar("T")
 
 _MASKED = (
     *(pd.Int8Dtype, pd.Int16Dtype, pd.Int32Dtype, pd.Int64Dtype),
@@ -132,19 +134,29 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
         return np.asarray(np.array(table, dtype=np.int64)[places])
     kind = kind_of(values.dtype)
     if kind in {"number", "bool"}:
-        return _number_codes(to_numbers(values), *_sorted_levels(tuple(levels), _own_dtype(values.dtype)))
+        return _number_codes(to_numbers(values), *_public(_sorted_levels, tuple(levels), _own_dtype(values.dtype)))
     return np.array(_cell_codes(np.asarray(values, dtype=object).tolist(), levels), dtype=np.int64)
 
 
 def _cell_codes(cells: list[Any], levels: Sequence[Hashable]) -> list[int]:
     """Look cells up one by one; quicker, with the same result, where all are of types that a dict may be asked for."""
-    known = _known(tuple(levels))
+    known = _public(_known, tuple(levels))
     if _HARMLESS.issuperset(map(type, cells)):
         return list(map(known.get, cells, itertools.repeat(-1)))
     return [_to_code(cell, known) for cell in cells]
 
 
-@lru_cache(maxsize=64)
+def _public(function: Callable[..., T], levels: tuple[Hashable, ...], *rest: Hashable) -> T:
+    """Return what a function makes of declared levels, remembered unless their equality is the user's own."""
+    plain = _HARMLESS.issuperset(map(type, levels))
+    return _remembered(function, levels, *rest) if plain else function(levels, *rest)
+
+
+@remembered
+def _remembered(function: Callable[..., T], *arguments: Hashable) -> T:
+    return function(*arguments)
+
+
 def _known(levels: tuple[Hashable, ...]) -> dict[Hashable, int]:
     """Return the code of each level."""
     return {level: code for code, level in enumerate(levels)}
@@ -158,7 +170,6 @@ def _own_dtype(dtype: Any) -> np.dtype[Any]:
     return own
 
 
-@lru_cache(maxsize=64)
 def _sorted_levels(levels: tuple[Hashable, ...], own: np.dtype[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the levels that are numbers at a column's own precision, ascending, and their codes; read-only."""
     places = {  # of levels that collide the last wins
@@ -287,26 +298,27 @@ def coerce(
     """
     values: dict[str, NDArray[np.generic]] = {}
     complete = np.ones(n_rows, dtype=bool)
-    for name, raw in columns.items():
-        column = schema[name]
-        if isinstance(column, Continuous):
-            numbers = to_numbers(raw)
-            unknown = None if _always_known(raw) else np.isnan(numbers)
-            filled = np.clip(numbers, column.lower, column.upper)
-            if unknown is not None:
-                complete &= ~unknown
-                np.copyto(filled, column.mid if missing == "none" else column.lower, where=unknown)
-            # Of 0.0 and -0.0 numpy takes either, by a row's place in its loops; arctan2 and 1 / x tell them apart.
-            values[name] = np.add(filled, 0.0, out=filled)
-        elif isinstance(column, Binary) and kind_of(raw.dtype) in {"number", "bool"}:
-            numbers = raw if _always_known(raw) else to_numbers(raw)
-            ones = np.equal(numbers, 1)
-            complete &= np.logical_or(ones, np.equal(numbers, 0))
-            values[name] = ones.view(np.int8)
-        else:
-            codes = to_codes(raw, column.levels)
-            complete &= codes >= 0
-            values[name] = np.maximum(codes, 0, out=codes)
+    with np.errstate(all="ignore"):  # a signalling nan speaks even where a nan is silent
+        for name, raw in columns.items():
+            column = schema[name]
+            if isinstance(column, Continuous):
+                numbers = to_numbers(raw)
+                unknown = None if _always_known(raw) else np.isnan(numbers)
+                filled = np.clip(numbers, column.lower, column.upper)
+                if unknown is not None:
+                    complete &= ~unknown
+                    np.copyto(filled, column.mid if missing == "none" else column.lower, where=unknown)
+                # Of 0.0 and -0.0 numpy takes either, by a row's place in its loops; arctan2 and 1 / x tell them apart.
+                values[name] = np.add(filled, 0.0, out=filled)
+            elif isinstance(column, Binary) and kind_of(raw.dtype) in {"number", "bool"}:
+                numbers = raw if _always_known(raw) else to_numbers(raw)
+                ones = np.equal(numbers, 1)
+                complete &= np.logical_or(ones, np.equal(numbers, 0))
+                values[name] = ones.view(np.int8)
+            else:
+                codes = to_codes(raw, column.levels)
+                complete &= codes >= 0
+                values[name] = np.maximum(codes, 0, out=codes)
     return values, complete if missing == "drop" else np.ones(n_rows, dtype=bool)
 
 
