@@ -213,7 +213,7 @@ def main() -> None:
         growth = bench.table(
             [
                 (how, n, 12, 0)
-                for n in (100_000, million, options.large)
+                for n in (10_000, 100_000, million, options.large)
                 for how in ("pyarrow, bare read", "dp_ols file")
             ]
         )

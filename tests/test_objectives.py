@@ -12,6 +12,7 @@ import statsmodels.formula.api as smf
 
 import dpstats as dps
 from dpstats.inference.estimates import Ridge, fit_ridge
+from dpstats.mechanisms.diff_lr import CURVATURE
 from dpstats.mechanisms.functional import plan_objective, release_objective
 from dpstats.privacy.notions import Budget
 from dpstats.records.features import feature_rows, sum_products
@@ -298,34 +299,46 @@ def test_the_stated_split_of_the_paper(share):
     assert 2 * plan.scales.cross == pytest.approx(4 * d / (1 - share))
 
 
-def first_order_risk(plan, signal, entries):
-    """Variance of the normal equations, and the ridge's squared bias for X'X near a multiple of the identity."""
-    a = 2.0 if entries == "triangle" else 1.0
-    a += (plan.ridge.size / plan.scales.products) ** 2 / plan.features.n_features
-    return a * plan.scales.products**2 * signal**2 + 2 * plan.scales.cross**2
+def expected_risk(plan, signal, entries, n):
+    """Variance of the normal equations and squared bias of the ridge, over the squared curvature with the ridge."""
+    noise = (2.0 if entries == "triangle" else 1.0) * plan.scales.products**2 * signal**2 + 2 * plan.scales.cross**2
+    bias = (plan.ridge.size * signal) ** 2 / plan.features.n_features
+    return (noise + bias) / (CURVATURE * n + plan.ridge.size) ** 2
 
 
 @pytest.mark.parametrize("sensitivity", ["tight", "paper"])
 @pytest.mark.parametrize("entries", ["triangle", "full"])
 @pytest.mark.parametrize("bounded", ["trim", "regularize+trim"])
 @pytest.mark.parametrize("signal", [0.3, 1.0, 2.0])
-def test_no_stated_split_has_a_smaller_risk_than_the_optimal_one(signal, bounded, entries, sensitivity):
+@pytest.mark.parametrize("n", [2_000, 100_000])
+def test_no_stated_split_has_a_smaller_risk_than_the_optimal_one(n, signal, bounded, entries, sensitivity):
     options = {"entries": entries, "sensitivity": sensitivity, "bounded": bounded}
-    best = plan_with(dps.DiffLR(signal=signal, **options), 6)
+    best = expected_risk(plan_with(dps.DiffLR(signal=signal, **options), 6, n=n), signal, entries, n)
     shares = np.linspace(0.5, 0.97, 30)
-    others = [plan_with(dps.DiffLR(split="paper", share=s, **options), 6) for s in shares]
-    others.append(plan_with(dps.DiffLR(split="proportional", **options), 6))
-    risks = [first_order_risk(plan, signal, entries) for plan in others]
-    assert first_order_risk(best, signal, entries) <= min(risks) * (1 + 1e-6)
+    others = [plan_with(dps.DiffLR(split="paper", share=s, **options), 6, n=n) for s in shares]
+    others.append(plan_with(dps.DiffLR(split="proportional", **options), 6, n=n))
+    risks = [expected_risk(plan, signal, entries, n) for plan in others]
+    assert best <= min(risks) * (1 + 1e-6)
     if signal >= 1:
-        assert first_order_risk(best, signal, entries) >= 0.98 * min(risks)
+        assert best >= 0.98 * min(risks)
+
+
+def test_with_little_information_the_optimal_split_leans_on_the_ridge():
+    ratios = [
+        plan.scales.products / plan.scales.cross
+        for plan in (plan_with(dps.DiffLR(), 12, n=n) for n in (10_000, 100_000, 10_000_000))
+    ]
+    assert ratios == sorted(ratios, reverse=True)
+    exact = plan_with(dps.DiffLR(bounded="trim"), 12, n=10_000)
+    assert exact.scales == plan_with(dps.DiffLR(bounded="trim"), 12, n=10_000_000).scales
 
 
 @pytest.mark.parametrize("d", [3, 6, 14])
-@pytest.mark.parametrize("truth", [0.28, 0.7, 1.75])
+@pytest.mark.parametrize("truth", [0.3, 0.75, 1.875])
 def test_a_wrong_guess_of_the_signal_costs_at_most_thirty_per_cent(truth, d):
-    guessed, known = (plan_with(dps.DiffLR(signal=signal), d) for signal in (0.7, truth))
-    loss = first_order_risk(guessed, truth, "triangle") / first_order_risk(known, truth, "triangle")
+    n = 100_000
+    guessed, known = (plan_with(dps.DiffLR(signal=signal), d, n=n) for signal in (None, truth))
+    loss = expected_risk(guessed, truth, "triangle", n) / expected_risk(known, truth, "triangle", n)
     assert 1 - 1e-9 <= loss <= 1.3
 
 

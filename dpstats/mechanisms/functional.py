@@ -141,7 +141,7 @@ def plan_objective(
     per_draw = epsilon / 2 if options.bounded == "repeat" else epsilon
     k, size = quadratic_constant(features.n_features, options.entries), features.size
     squares = not (objective.binary and design.response.sign)
-    scales = _scales_at_one(features, objective, options, squares)
+    scales = _scales_at_one(features, objective, options, squares, n_rows * per_draw)
     count = math.inf
     if not features.has_intercept:
         count = 1 / min(1 - joint_cost(size, scales, k), COUNT_SHARE)
@@ -166,7 +166,7 @@ def plan_objective(
 
 
 def _scales_at_one(
-    features: Features, objective: QuadraticObjective, options: Functional | DiffLR, squares: bool
+    features: Features, objective: QuadraticObjective, options: Functional | DiffLR, squares: bool, information: float
 ) -> Scales:
     """Choose the scales of one draw at epsilon = 1; all costs are inversely proportional to the scales.
 
@@ -177,7 +177,7 @@ def _scales_at_one(
     k = quadratic_constant(d, options.entries)
     usable = 1.0 if features.has_intercept else 1 - COUNT_SHARE
     if isinstance(options, DiffLR):
-        return split_scales(options, d, size, usable)
+        return split_scales(options, d, size, usable, information)
     if options.sensitivity == "tight":
         return scales_at_ratio(size, objective.linear / objective.quadratic, k, usable, squares=squares)
     b = objective.published_sensitivity(d, constant=options.sensitivity == "paper")

@@ -106,13 +106,13 @@ class DiffLR(_NoisyObjective):
     Parameters
     ----------
     split : {"optimal", "proportional", "paper"}
-        ``"optimal"`` minimises the expected excess risk to first order, the ridge's bias included; ``"proportional"``
+        ``"optimal"`` minimises the expected excess risk, what the ridge biases and damps included; ``"proportional"``
         gives both parts the same noise scale and equals the functional mechanism without its constant; ``"paper"``
         gives X'X the stated `share`.
     share : float, optional
         epsilon_1 / epsilon of the split ``"paper"``, at least 1/2; .75 by default. The paper leaves it open.
     signal : float, optional
-        Public guess of the norm of the coefficients on coded columns, for the split ``"optimal"``; .7 by default. A
+        Public guess of the norm of the coefficients on coded columns, for the split ``"optimal"``; .75 by default. A
         guess two and a half times too large or too small costs up to 30 % of the expected excess risk.
     sensitivity : {"tight", "paper"}
         ``"tight"`` is proved jointly for both parts in `dpstats.specification.objectives`; ``"paper"`` composes the
