@@ -10,12 +10,9 @@ the privacy filter for pure and concentrated DP (Rogers et al. 2016; Whitehouse 
 from __future__ import annotations
 
 import math
-import os
-import sqlite3
-import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -24,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpstats.errors import BudgetError, BudgetExceeded, OptionError, shown
 from dpstats.privacy.charge import Charge
+from dpstats.privacy.ledger_file import FORMAT, LedgerFile, total_spent
 from dpstats.privacy.notions import Budget, budget_of, rho_of_approximate, zcdp_of_pure
 from dpstats.privacy.unit import Protection, protection_of
 from dpstats.specification.sensitivity import Relation
@@ -31,31 +29,14 @@ from dpstats.specification.sensitivity import Relation
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = "dpstats-ledger-2"
 DIGITS = 15
 UNIT = 10**DIGITS
 DELTA_UNIT = 10**18
 """Costs in delta are whole numbers of 10^-18, rounded up."""
 LARGEST = 9_000
 """Largest total, in units of the currency, that 64-bit integers hold."""
-WAIT_SECONDS = 60.0
 Currency = Literal["epsilon", "rho"]
 
-APPLICATION = 0x64_70_73_31
-"""Number by which SQLite files of this kind are told from others: "dps1"."""
-_TABLES = f"""
-PRAGMA application_id = {APPLICATION};
-CREATE TABLE terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE spends (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    time TEXT NOT NULL,
-    what TEXT NOT NULL,
-    budget TEXT NOT NULL,
-    cost INTEGER NOT NULL CHECK (cost > 0),
-    delta INTEGER NOT NULL CHECK (delta >= 0),
-    state TEXT NOT NULL CHECK (state IN ('reserved', 'committed'))
-);
-"""
 _blocks: ContextVar[tuple[Ledger, ...]] = ContextVar("ledgers", default=())
 _open_blocks = 0
 _counting = threading.Lock()
@@ -135,19 +116,18 @@ class Ledger:
         self._total_delta = math.floor(_typed(self.levels_delta) * DELTA_UNIT)
         if not 0 < self._total <= LARGEST * UNIT:
             raise BudgetError(f"a ledger's total must lie between 1e-{DIGITS} and {LARGEST}, not {terms}")
-        self._open()
-
-    # -- the account ---------------------------------------------------------------------------------------------------
+        self._file = LedgerFile(self.path, self._terms())
+        self._file.open()
 
     def spent(self) -> Budget:
         """Return what is spent, reservations that were never committed included, in the ledger's currency."""
-        with self._connected() as connection:
-            return self._budget(_sum(connection))
+        with self._file.connected() as connection:
+            return self._budget(total_spent(connection))
 
     def remaining(self) -> Budget:
         """Return what is left, in the ledger's currency."""
-        with self._connected() as connection:
-            return self._budget(self._total - _sum(connection))
+        with self._file.connected() as connection:
+            return self._budget(self._total - total_spent(connection))
 
     def affordable(self, k: int) -> Budget:
         """Return the budget of each of `k` further fits that are equally expensive, in the ledger's currency.
@@ -159,8 +139,8 @@ class Ledger:
         """
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise OptionError(f"k must be a whole number above 0, not {shown(k)}")
-        with self._connected() as connection:
-            return self._budget((self._total - _sum(connection)) // k)
+        with self._file.connected() as connection:
+            return self._budget((self._total - total_spent(connection)) // k)
 
     def history(self) -> pd.DataFrame:
         """Return all spends, oldest first: public facts only.
@@ -173,7 +153,7 @@ class Ledger:
         """
         import pandas as pd
 
-        with self._connected() as connection:
+        with self._file.connected() as connection:
             rows = connection.execute("SELECT time, what, budget, cost, state FROM spends ORDER BY id").fetchall()
         table = pd.DataFrame(rows, columns=["time", "what", "budget", "cost", "state"])
         return table.assign(cost=[int(cost) / UNIT for cost in table["cost"]])
@@ -196,11 +176,11 @@ class Ledger:
             If the account is in epsilon and the fit's noise is Gaussian, or the file cannot be used.
         """
         cost, delta = math.ceil(self._price(charge) * UNIT), math.ceil(_typed(charge.delta) * DELTA_UNIT)
-        with self._connected() as connection:
+        with self._file.connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            self._check(connection)
-            spent = _sum(connection)
-            left_delta = self._total_delta - _sum(connection, "delta")
+            self._file.check(connection)
+            spent = total_spent(connection)
+            left_delta = self._total_delta - total_spent(connection, "delta")
             if delta > left_delta:
                 connection.execute("ROLLBACK")
                 if not self._total_delta:
@@ -229,7 +209,7 @@ class Ledger:
 
     def commit(self, number: int) -> None:
         """Mark a reservation as released; it is spent either way, so a file that cannot be written loses no result."""
-        with suppress(BudgetError), self._connected() as connection:
+        with suppress(BudgetError), self._file.connected() as connection:
             connection.execute("UPDATE spends SET state = 'committed' WHERE id = ?", (number,))
 
     @property
@@ -254,9 +234,6 @@ class Ledger:
     def __repr__(self) -> str:
         return f"<Ledger {self.name}: {self.spent()} of {self._budget(self._total)} spent>"
 
-    # -- the file ------------------------------------------------------------------------------------------------------
-
-    @property
     def _terms(self) -> dict[str, str]:
         return {
             "format": FORMAT,
@@ -269,57 +246,6 @@ class Ledger:
             "contributions": str(self.protection.contributions),
             "privacy_unit": self.protection.privacy_unit,
         }
-
-    def _open(self) -> None:
-        """Make the file, all at once, or check that it is a ledger under the same terms."""
-        try:
-            if not self.path.exists():
-                self._make()
-        except OSError as error:
-            raise BudgetError(f"the ledger {str(self.path)!r} cannot be made: {error}") from None
-        with self._connected() as connection:
-            self._check(connection)
-
-    def _make(self) -> None:
-        with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".ledger-") as folder:
-            draft = Path(folder) / "draft"
-            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-                connection.executescript(_TABLES)
-                connection.executemany("INSERT INTO terms VALUES (?, ?)", list(self._terms.items()))
-            with suppress(FileExistsError):  # another process was faster: its file is the ledger
-                os.link(draft, self.path)
-
-    def _check(self, connection: sqlite3.Connection) -> None:
-        """Refuse a file that is no ledger, or one under other terms."""
-        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise BudgetError(f"the ledger {str(self.path)!r} cannot be used: the file is something else")
-        found = dict(connection.execute("SELECT name, value FROM terms").fetchall())
-        if found.get("format") != FORMAT:
-            raise BudgetError(
-                f"the ledger {str(self.path)!r} was made by another version of dpstats; what it says was spent stays "
-                "spent, so enter it into a new ledger as a smaller total"
-            )
-        if found != self._terms:
-            shown_terms = ("budget", "levels_delta", "dataset", "neighboring_relation", "contributions", "privacy_unit")
-            other = [_term(name, found.get(name, "")) for name in shown_terms if found.get(name) != self._terms[name]]
-            raise BudgetError(
-                f"the ledger {str(self.path)!r} was made under other terms, {', '.join(other)}; open it with those"
-            )
-
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that writes through to disk; a file that cannot be used stops the fit."""
-        connection = None
-        try:
-            address = f"{self.path.as_uri()}?mode=rw"
-            connection = sqlite3.connect(address, timeout=WAIT_SECONDS, isolation_level=None, uri=True)
-            connection.execute("PRAGMA synchronous = EXTRA")
-            yield connection
-        except sqlite3.Error as error:
-            raise BudgetError(f"the ledger {str(self.path)!r} cannot be used: {error}") from None
-        finally:
-            if connection is not None:
-                connection.close()
 
     def _price(self, charge: Charge) -> Fraction:
         if self.currency == "epsilon":
@@ -335,16 +261,6 @@ class Ledger:
     def _budget(self, units: int) -> Budget:
         number = float(Fraction(units, UNIT))
         return Budget(epsilon=number) if self.currency == "epsilon" else Budget(rho=number)
-
-
-def _term(name: str, value: str) -> str:
-    """Return a term of a ledger as the argument that makes it, such as ``epsilon=3.0``."""
-    if name in ("contributions", "levels_delta"):
-        return f"{name}={value}"
-    if name != "budget":
-        return f"{name}={value!r}"
-    parts = zip(("epsilon", "delta", "rho"), value.split(), strict=False)
-    return " and ".join(f"{part}={number}" for part, number in parts if number != "None")
 
 
 def _total(terms: Budget, levels_delta: float) -> Fraction:
@@ -379,14 +295,6 @@ def _typed(number: float) -> Fraction:
 
 def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _sum(connection: sqlite3.Connection, column: Literal["cost", "delta"] = "cost") -> int:
-    query = {
-        "cost": "SELECT COALESCE(SUM(cost), 0) FROM spends",
-        "delta": "SELECT COALESCE(SUM(delta), 0) FROM spends",
-    }
-    return int(connection.execute(query[column]).fetchone()[0])
 
 
 def ledger_in_use(ledger: Any) -> Ledger | None:
