@@ -134,7 +134,7 @@ def test_a_person_loses_no_more_than_was_asked_for(budget, k):
 
 # -- black-box audits: whole calls with real noise on two tables that differ in one person ----------------------------
 
-ROWS, RUNS, TRAINING = 4, 700, 200
+ROWS, RUNS, TRAINING = 4, 1_100, 300
 
 
 def persons():
