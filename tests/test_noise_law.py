@@ -45,26 +45,26 @@ def draws(request):
 def test_noise_has_the_claimed_law_and_scale(draws):
     kind, standardised, _ = draws
     law = stats.norm() if kind == "gaussian" else stats.laplace(scale=np.sqrt(0.5))
-    assert stats.kstest(standardised.ravel(), law.cdf).pvalue > 1e-5
+    assert stats.kstest(standardised.ravel(), law.cdf).pvalue > 1e-9
 
 
 def test_a_scale_wrong_by_a_seventh_would_be_seen(draws):
     kind, standardised, _ = draws
     law = stats.norm() if kind == "gaussian" else stats.laplace(scale=np.sqrt(0.5))
-    assert stats.kstest(1.15 * standardised.ravel(), law.cdf).pvalue < 1e-5
+    assert stats.kstest(1.15 * standardised.ravel(), law.cdf).pvalue < 1e-9
 
 
 def test_every_atom_has_its_own_variance(draws):
     kind, standardised, _ = draws
     kurtosis = 3.0 if kind == "gaussian" else 6.0
     error = np.sqrt((kurtosis - 1) / RELEASES)
-    assert np.abs(standardised.var(axis=0) - 1).max() < 5 * error
+    assert np.abs(standardised.var(axis=0) - 1).max() < 7 * error
 
 
 def test_atoms_are_independent(draws):
     _, standardised, _ = draws
     correlations = np.corrcoef(standardised.T)[np.triu_indices(standardised.shape[1], 1)]
-    assert np.abs(correlations).max() < 5.5 / np.sqrt(RELEASES)
+    assert np.abs(correlations).max() < 7 / np.sqrt(RELEASES)
 
 
 def test_releases_are_distinct_in_every_number(draws):

@@ -587,7 +587,7 @@ def test_real_noise_has_the_stated_scales():
     source = as_source({"x0": np.zeros(100), "x1": np.zeros(100), "y": np.zeros(100)})
     atoms = np.triu_indices(4)
     exact = release_objective(plan, source, NoNoise()).matrix[atoms]
-    draws = np.array([release_objective(plan, source, RealNoise()).matrix[atoms] - exact for _ in range(2_000)])
+    draws = np.array([release_objective(plan, source, RealNoise()).matrix[atoms] - exact for _ in range(4_000)])
     np.testing.assert_allclose(draws.std(axis=0) / np.sqrt(plan.variances), 1, atol=0.12)
     assert np.abs(np.corrcoef(draws.T) - np.eye(draws.shape[1])).max() < 0.12
 

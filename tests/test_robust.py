@@ -142,9 +142,9 @@ def test_the_noise_of_the_scores_has_the_stated_spread(budget):
     target = target_for(case)
     stage = ScoreStage(case.plan.law, case.plan.budget, 0.1, 4_000)
     size = len(target.ranges)
-    draws = [release_scores(target, stage, lambda steps: np.zeros(size, np.int64), RealNoise()) for _ in range(300)]
+    draws = [release_scores(target, stage, lambda steps: np.zeros(size, np.int64), RealNoise()) for _ in range(800)]
     values = np.array([draw.scores for draw in draws])
-    assert len(np.unique(values[:, 0])) == 300
+    assert len(np.unique(values[:, 0])) == 800
     ratio = values.std(axis=0) / draws[0].sd
     assert (np.abs(ratio - 1) < 0.25).all()
 
