@@ -110,7 +110,7 @@ def test_a_factor_of_many_levels_can_be_fitted():
     codes = rng.integers(0, 500, 200_000)
     frame = pd.DataFrame({"x": rng.uniform(-1, 1, 200_000), "g": pd.Categorical.from_codes(codes, levels)})
     frame["y"] = np.clip(0.3 * frame["x"] + rng.normal(0, 0.1, 200_000) + 0.001 * (codes - 250), -1, 1)
-    fit = dps.dp_ols("y ~ x + C(g)", frame, 20.0, bounds={"x": (-1, 1), "y": (-1, 1)}, levels={"g": levels})
+    fit = dps.dp_ols("y ~ x + C(g)", frame, 20.0, bounds={"x": (-1, 1), "y": (-1, 1)}, levels={"g": levels}, rng=rng)
     low, high = fit.conf_int().loc["x"]
     assert low < 0.3 < high
     assert high - low < 0.1
