@@ -20,10 +20,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import pytest
 from planted import FAULTS, LAYERS, RUNS
 
+from dpstats.specification.remember import forget
+
 
 def notices(fault: str, layer: str, times: int) -> bool:
     with pytest.MonkeyPatch.context() as patch:
         FAULTS[fault](patch)
+        forget()  # plans that were made without the fault
         return LAYERS[layer](RUNS[layer] * times)
 
 

@@ -206,6 +206,7 @@ def main() -> None:
             [(how, million, 20, 0) for how in ("dp_ols", "smf.ols", "diffprivlib linear", "X'X", "dp_ols file")]
         )
         linear["times faster than smf.ols"] = against(linear, "smf.ols", "seconds").round(1)
+        linear["share of its memory"] = (1 / against(linear, "smf.ols", "MiB")).round(2)
         linear["share of what it adds"] = (1 / against(linear, "smf.ols", "MiB added")).round(2)
         calls = ("dp_logit objective", "dp_logit functional", "smf.logit", "diffprivlib logistic")
         logistic = bench.table([(how, million, 20, 0) for how in calls])
@@ -236,7 +237,8 @@ def main() -> None:
         "# Time and memory of whole processes",
         f"Medians of {options.repeats} calls; peak memory of the process that loads the table and makes them, and what "
         f"the calls add to it; {os.cpu_count()} cores. Written by speed.py.",
-        "## Least squares\n\nBars: three times faster than `smf.ols`, with a quarter of the memory that it adds.",
+        "## Least squares\n\nBars: three times faster than `smf.ols`, with a quarter of its memory. The loaded table "
+        "is in the memory of every process, and not in what its calls add.",
         shown(linear),
         "## Logistic regression\n\nBars: objective 1.5 times, functional ten times faster than `smf.logit`.",
         shown(logistic),
@@ -245,10 +247,11 @@ def main() -> None:
         shown(growth),
         "## Columns",
         shown(widths),
-        "## A factor of text beside 20 numbers\n\nWhat the factor adds to a row, in numbers that would add as much. "
-        "The noise of each sum is drawn once, whatever the number of rows.",
+        "## A factor of text beside 20 numbers\n\nBar: one of 1,000 levels costs no more than two numbers. What it "
+        "adds to a row, in numbers that would add as much. The noise of each sum is drawn once, whatever the number of "
+        "rows.",
         shown(beside),
-        "## A factor instead of a number\n\nBar: `y ~ C(g)` with 1,000 levels costs a row no more than twice `y ~ x`.",
+        "## A factor instead of a number\n\nThe same bar, read as `y ~ C(g)` with 1,000 levels for `y ~ x`.",
         shown(alone),
     ]
     text = "\n\n".join(parts) + "\n"

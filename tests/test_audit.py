@@ -142,7 +142,7 @@ def test_levels_show_no_more_of_a_row_than_is_claimed():
 
 @pytest.mark.parametrize(
     ("cost", "claimed"),
-    [({"epsilon": 100.0}, 0.3), ({"rho": 200.0}, ZCDP), ({"epsilon": 100.0}, APPROXIMATE)],
+    [({"epsilon": 30.0}, 0.3), ({"rho": 20.0}, ZCDP), ({"epsilon": 30.0}, APPROXIMATE)],
     ids=str,
 )
 def test_a_release_that_costs_more_than_is_claimed_is_noticed(cost, claimed):

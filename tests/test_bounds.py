@@ -348,7 +348,7 @@ def test_no_column_makes_the_call_fail(kind):
         "tiny": rng.normal(0, 1e-300, n),
         "one value far away": 1e9 + rng.integers(0, 3, n).astype(float),
     }[kind]
-    data = {"x": x, "y": rng.normal(size=n)}  # of nothing, something is found once in 250 times
+    data = {"x": x, "y": rng.normal(size=n)}  # of nothing, something is found at the stated rate of false alarms
     fit = dps.dp_ols("y ~ x + I(x**2) + I(x**3)", data, 2.0, infeasible="fit", rng=rng)
     assert list(fit.params.index) == ["Intercept", "x", "I(x ** 2)", "I(x ** 3)"]
     assert "Bounds bought" in str(fit.summary())

@@ -157,7 +157,7 @@ def test_scale_and_threshold_cost_what_is_stated(relation, epsilon, size):
 
 def test_a_value_that_occurs_once_shows_with_probability_delta_at_most():
     plan = plan_levels(["g"], Budget(epsilon=2.0, delta=0.02), None, "replace_one")
-    rows = 30_000  # a column whose values all occur once
+    rows = 51_000  # a column whose values all occur once
     data = {"g": np.array([f"person {i}" for i in range(rows)], dtype=object)}
     found = dps.private_levels(data, ["g"], 2.0, 0.02)
     share = len(found["g"].levels) / rows if "g" in found else 0.0

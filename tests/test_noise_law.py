@@ -15,7 +15,7 @@ from dpstats.specification.design import build_design
 from dpstats.specification.rowmap import RowMap
 from dpstats.specification.schema import Categorical, Continuous, Schema
 
-RELEASES = 1_500
+RELEASES = 3_000
 BUDGETS = {"laplace": Budget(epsilon=1.0), "gaussian": Budget(rho=0.1)}
 SOURCES = {"real": RealNoise(), "simulated": SimulatedNoise(np.random.default_rng(5))}
 

@@ -24,7 +24,9 @@ BALLS = {
     "line": Ball((), (1.0,), 1),
 }
 GAMMA = 0.7
-DRAWS = 2_000
+DRAWS = 4_000
+LEVEL = 1e-9
+"""Of a false alarm in one of some hundred comparisons; what should be seen is seen at it."""
 pytestmark = pytest.mark.filterwarnings("error")
 
 
@@ -42,10 +44,10 @@ def test_the_norm_of_a_draw_is_gamma_distributed(drawn, name):
     ball = BALLS[name]
     norms = ball.norm(drawn[name])
     law = stats.gamma(ball.n_columns, scale=1 / GAMMA)
-    assert stats.kstest(norms, law.cdf).pvalue > 1e-9
-    assert stats.kstest(1.25 * norms, law.cdf).pvalue < 1e-6, "a quarter would be seen"
+    assert stats.kstest(norms, law.cdf).pvalue > LEVEL
+    assert stats.kstest(1.25 * norms, law.cdf).pvalue < LEVEL, "a quarter would be seen"
     one_too_many = stats.gamma(ball.n_columns + 1, scale=1 / GAMMA)
-    assert stats.kstest(norms, one_too_many.cdf).pvalue < 1e-6, "another shape would be seen"
+    assert stats.kstest(norms, one_too_many.cdf).pvalue < LEVEL, "another shape would be seen"
 
 
 @pytest.mark.parametrize("name", BALLS)
@@ -68,7 +70,7 @@ def test_the_simulated_twin_and_the_public_law_have_the_same_distribution(drawn,
     for other in (twin, public):
         np.testing.assert_allclose(other.var(axis=0), ball.variances(GAMMA), rtol=0.1)
         for w in weights:
-            assert stats.ks_2samp(drawn[name] @ w, other @ w).pvalue > 1e-9
+            assert stats.ks_2samp(drawn[name] @ w, other @ w).pvalue > LEVEL
 
 
 def test_directions_of_spherical_noise_are_uniform(drawn):
@@ -76,7 +78,7 @@ def test_directions_of_spherical_noise_are_uniform(drawn):
     directions = draws / np.linalg.norm(draws, axis=1, keepdims=True)
     law = stats.beta(2, 2, loc=-1, scale=2)  # of one coordinate on the sphere in five dimensions
     for column in directions.T:
-        assert stats.kstest(column, law.cdf).pvalue > 1e-9
+        assert stats.kstest(column, law.cdf).pvalue > LEVEL
 
 
 def test_a_block_is_uniform_on_its_simplex_given_its_size(drawn):
@@ -84,7 +86,7 @@ def test_a_block_is_uniform_on_its_simplex_given_its_size(drawn):
     shares = np.abs(drawn["factor only"])
     shares /= shares.sum(axis=1, keepdims=True)
     for column in shares.T:
-        assert stats.kstest(column, stats.beta(1, 3).cdf).pvalue > 1e-9
+        assert stats.kstest(column, stats.beta(1, 3).cdf).pvalue > LEVEL
 
 
 # -- exactness -----------------------------------------------------------------------------------------------------
@@ -161,11 +163,11 @@ def test_releases_are_distinct():
 def test_spherical_noise_on_integers(source, law, size):
     scale = 1_000.0
     add = source.prepare(law, np.full(size, scale), np.full(size, 1.0))
-    draws = np.array([add(np.full(size, 7, dtype=np.int64)) for _ in range(2_000)]) - 7
+    draws = np.array([add(np.full(size, 7, dtype=np.int64)) for _ in range(6_000)]) - 7
     weights = np.array(off_diagonals(size)) if law == "symmetric" else np.ones(size)
     norms = np.sqrt((weights * draws**2).sum(axis=1))
-    assert stats.kstest(norms / scale, stats.gamma(size).cdf).pvalue > 1e-9
-    np.testing.assert_allclose((weights * draws**2).mean(axis=0), (size + 1) * scale**2, rtol=0.5)
+    assert stats.kstest(norms / scale, stats.gamma(size).cdf).pvalue > LEVEL
+    np.testing.assert_allclose((weights * draws**2).mean(axis=0), (size + 1) * scale**2, rtol=0.35)
 
 
 def test_off_diagonals_count_twice():

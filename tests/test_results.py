@@ -246,7 +246,7 @@ def test_levels_that_miss_the_table_are_suspected():
     adult, _ = dps.datasets.load_adult()
     declared = {"bounds": {"hours_per_week": (1, 99), "age": (17, 90)}, "infeasible": "fit"}
     for levels, suspected in ((["female", "male"], True), (["Female", "Male"], False)):
-        rng = np.random.default_rng(0)  # one draw in a hundred leaves all intervals bounded
+        rng = np.random.default_rng(0)  # some draws leave all intervals bounded
         fit = dps.dp_ols("hours_per_week ~ age + C(sex)", adult, 0.5, levels={"sex": levels}, rng=rng, **declared)
         assert ("do the declared levels spell those of the table?" in str(fit.summary())) is suspected
 

@@ -411,7 +411,7 @@ def test_dates_tell_no_persons_apart():
 def test_bounds_are_bought_from_the_rows_that_are_used():
     one = {"x": np.r_[np.full(40_000, 500.0), np.random.default_rng(0).uniform(0, 1, 4000)]}
     one["person"] = np.r_[np.zeros(40_000), np.arange(1, 4001)]
-    rng = np.random.default_rng(1)  # one draw in hundreds takes noise for data
+    rng = np.random.default_rng(1)  # at their stated rate, draws take noise for data
     found = dps.private_bounds(one, ["x"], 2.0, privacy_unit="person", n_public=4000, rng=rng)
     assert found["x"].upper < 5, "one person's forty thousand rows decide nothing"
 

@@ -22,7 +22,8 @@ from dpstats.specification.objectives import (
 
 DEFAULT_SHARE, DEFAULT_SIGNAL = 0.75, 0.75
 CURVATURE = 0.05
-"""Public guess of the eigenvalues of X'X / n, features in [-1, 1]."""
+"""Public guess of the eigenvalues of X'X / n, features in [-1, 1]; as the default signal, chosen on the persons of
+``benchmarks/functional_mechanism.py``."""
 LEAST_RATIO = 0.2
 """Smallest epsilon_1 / epsilon_2 of the published composition, so that y'y keeps its place in the budget."""
 

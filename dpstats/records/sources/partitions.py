@@ -67,12 +67,12 @@ class SequentialSource(ABC):
 
     def partitions(self, names: tuple[str, ...]) -> Iterator[Partition]:
         """Read some columns in the table's order, in pieces that are quick to work on."""
+        np.empty(FREED_BYTES, dtype=np.int8)  # else each partition's memory is returned, and asked for again
         for batch in self.batches(names):
             yield from batch.split(self.partition_rows)
 
     def map_reduce(self, names: tuple[str, ...], function: Callable[[Partition], T], add: Callable[[T, T], T]) -> T:
         """Apply `function` to every partition of some columns and add up the results."""
-        np.empty(FREED_BYTES, dtype=np.int8)  # else each partition's memory is returned, and asked for again
         with silence():
             return reduce(add, map(function, self.partitions(names)))
 
