@@ -25,7 +25,7 @@ from dpstats.inference.moment_test import contrasts
 from dpstats.inference.reconcile import reconcile
 from dpstats.mechanisms.ssp import plan_moments, release_moments
 from dpstats.privacy.notions import Budget
-from dpstats.records.moments import EXACT_ROWS, sum_atoms
+from dpstats.records.moments import exact_products, sum_atoms
 from dpstats.records.source import as_source
 from dpstats.release.noise import RealNoise
 from dpstats.specification.design import build_design
@@ -55,15 +55,6 @@ def median_time(function, repeats: int) -> float:
         function()
         times.append(time.perf_counter() - start)
     return float(np.median(times))
-
-
-def exact_products(rows: np.ndarray) -> np.ndarray:
-    """Moments of ready lattice rows: what `sum_partition` does after the row map."""
-    total = np.zeros((rows.shape[1], rows.shape[1]), dtype=np.int64)
-    for start in range(0, len(rows), EXACT_ROWS):
-        block = rows[start : start + EXACT_ROWS]
-        total += (block.T @ block).astype(np.int64)
-    return total
 
 
 def main() -> None:

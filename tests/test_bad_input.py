@@ -152,7 +152,7 @@ def test_the_table_in_the_place_of_the_formula_is_told_apart():
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_refused_call_names_the_cause_and_what_to_write_and_reads_nothing(case, monkeypatch):
     monkeypatch.setattr(FrameSource, "map_reduce", looked)
-    monkeypatch.setattr(moments, "sum_partition", looked)
+    monkeypatch.setattr(moments, "sum_cells", looked)
     call, parts = REFUSED[case]
     found = message(call, Sealed(table()))
     for part in parts:

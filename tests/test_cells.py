@@ -8,9 +8,10 @@ import pytest
 import dpstats as dps
 from dpstats.mechanisms.ssp import plan_moments
 from dpstats.privacy.notions import Budget
-from dpstats.records import moments
+from dpstats.records import moments, rows
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import as_source
+from dpstats.specification import rowmap
 from dpstats.specification.design import build_design
 from dpstats.specification.rowmap import RowMap, is_wide
 from dpstats.specification.rules import row_rules
@@ -34,6 +35,8 @@ FORMULAS = (
     "y ~ C(g) * C(h) + bs(x, df=4)",
     "y ~ C(h) * C(k) + x:C(g)",
     "y ~ 0 + C(g):b",
+    "y ~ x * C(g) + x * C(k)",
+    "y ~ x:z:C(g) + x:z:C(k) + x:C(k)",
 )
 
 
@@ -60,7 +63,8 @@ def test_counting_by_cell_gives_the_same_integers(formula, budget, missing, weig
     row_map = RowMap(plan.coding)
     assert any(map(is_wide, row_map.blocks))
     counted = sum_atoms(source, row_map, plan.atoms, plan.bits)
-    monkeypatch.setattr(moments, "is_wide", lambda block: False)
+    for module in (moments, rows, rowmap):
+        monkeypatch.setattr(module, "is_wide", lambda block: False)
     multiplied = sum_atoms(source, row_map, plan.atoms, plan.bits)
     assert (counted == multiplied).all()
     assert (sum_atoms(as_source(table(), 333), row_map, plan.atoms, plan.bits) == counted).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from dpstats.records.rows import lattice_cells, lattice_rows
+from dpstats.records.rows import lattice_cells
 from dpstats.records.source import Partition, Source
 from dpstats.specification.atoms import Atoms
 from dpstats.specification.blocks import Block
@@ -19,6 +19,9 @@ from dpstats.specification.rowmap import RowMap, is_wide
 
 EXACT_ROWS = 8_192
 """Rows whose products of 20-bit entries a float64 matrix product adds up exactly: 2**13 * 2**40 = 2**53."""
+
+Factor = NDArray[np.float64] | None
+"""Whole numbers of at most 20 bits, one a row; None for 2**bits in every row."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,12 +46,6 @@ class MomentSums:
         return MomentSums(self.products + other.products, self.n_complete + other.n_complete)
 
 
-def sum_partition(partition: Partition, row_map: RowMap, bits: int) -> MomentSums:
-    """Return the exact second moments of one partition."""
-    rows, n_complete = lattice_rows(partition, row_map, bits)
-    return MomentSums(exact_products(rows), n_complete)
-
-
 def exact_products(rows: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return rows' rows for whole numbers of at most 20 bits held as float64, exactly (zone: PRIVATE)."""
     products = np.zeros((rows.shape[1], rows.shape[1]), dtype=np.int64)
@@ -60,85 +57,114 @@ def exact_products(rows: NDArray[np.float64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CellSums:
-    """Exact sums over some rows, those of wide blocks counted cell by cell (zone: PRIVATE).
+    """Exact sums over some rows, those of wide blocks by cell (zone: PRIVATE).
 
     Attributes
     ----------
-    parts : tuple of ndarray of int64
-        Products of the narrow columns with each other, shape (d, d); then for each wide block those with the narrow
-        columns, shape (cells, d), its squares, shape (cells,), and those with each earlier wide block, shape
-        (cells, cells of the earlier one).
+    parts : dict of (int, int) to ndarray of int64
+        Products of the columns of two groups, which `_groups` numbers; the second number is at most the first. Shape
+        (columns of the first, columns of the second), but (cells,) for a wide block with itself: other products of two
+        of its cells are 0.
     n_complete : int
         Number of complete rows.
     """
 
-    parts: tuple[NDArray[np.int64], ...]
+    parts: dict[tuple[int, int], NDArray[np.int64]]
     n_complete: int
 
     def __repr__(self) -> str:
         return f"CellSums({len(self.parts)} parts)"
 
     def __add__(self, other: CellSums) -> CellSums:
-        parts = tuple(one + two for one, two in zip(self.parts, other.parts, strict=True))
+        parts = {groups: part + other.parts[groups] for groups, part in self.parts.items()}
         return CellSums(parts, self.n_complete + other.n_complete)
 
-    def spread(self, blocks: Sequence[Block]) -> MomentSums:
-        """Return what `sum_partition` would give for the same rows.
+    def at(self, left: NDArray[np.intp], right: NDArray[np.intp], blocks: Sequence[Block]) -> NDArray[np.int64]:
+        """Return the sums of products of pairs of coded columns.
 
         Parameters
         ----------
+        left, right : ndarray of int
+            Coded columns, shape (K,).
         blocks : sequence of Block
             All coded blocks, in order.
+
+        Returns
+        -------
+        ndarray of int64
+            Shape (K,).
         """
-        columns = np.arange(sum(block.n_columns for block in blocks))
-        starts = np.cumsum([0, *(block.n_columns for block in blocks)])
-        spans = [columns[start:stop] for start, stop in itertools.pairwise(starts)]
-        wide = [span for span, block in zip(spans, blocks, strict=True) if is_wide(block)]
-        narrow = np.concatenate([span for span, block in zip(spans, blocks, strict=True) if not is_wide(block)])
-        products = np.zeros((len(columns), len(columns)), dtype=np.int64)
-        parts = iter(self.parts)
-        products[np.ix_(narrow, narrow)] = next(parts)
-        for b, span in enumerate(wide):
-            for other in (narrow, span, *wide[:b]):
-                table = np.diag(next(parts)) if other is span else next(parts)
-                products[np.ix_(span, other)], products[np.ix_(other, span)] = table, table.T
-        return MomentSums(products, self.n_complete)
+        group, place = _groups(blocks)
+        swap = group[left] < group[right]
+        first, second = np.where(swap, right, left), np.where(swap, left, right)
+        values = np.zeros(len(left), dtype=np.int64)
+        for (one, other), part in self.parts.items():
+            found = (group[first] == one) & (group[second] == other)
+            if part.ndim == 1:
+                found &= first == second
+                values[found] = part[place[first[found]]]
+            else:
+                values[found] = part[place[first[found]], place[second[found]]]
+        return values
+
+
+def _groups(blocks: Sequence[Block]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return of each coded column its group, 0 for narrow blocks and 1, 2, ... for wide ones, and its place there."""
+    widths = [block.n_columns for block in blocks]
+    wide = np.array([is_wide(block) for block in blocks])
+    group = np.repeat(np.where(wide, np.cumsum(wide), 0), widths)
+    place = np.empty(len(group), dtype=np.intp)
+    for number in range(group.max(initial=0) + 1):
+        place[group == number] = np.arange(np.count_nonzero(group == number))
+    return group, place
 
 
 def sum_cells(partition: Partition, row_map: RowMap, bits: int) -> CellSums:
-    """Return the exact second moments of one partition, those of wide blocks counted cell by cell."""
+    """Return the exact second moments of one partition."""
     rows = lattice_cells(partition, row_map, bits)
     sizes = [block.n_columns for block in row_map.blocks if is_wide(block)]
-    parts = [exact_products(rows.dense)]
-    for b, (size, entry, cell) in enumerate(zip(sizes, rows.entries, rows.cells, strict=True)):
-        parts += [_sums_by_cell(cell, entry, rows.dense, size), _counts(cell, entry * entry, size)]
-        for other, factor, place in zip(sizes[:b], rows.entries[:b], rows.cells[:b], strict=True):
-            joint = _counts(cell * other + place, entry * factor, size * other)
-            parts.append(joint.reshape(size, other))
-    return CellSums(tuple(parts), rows.n_complete)
+    wide = list(enumerate(zip(sizes, rows.entries, rows.cells, strict=True), start=1))
+    parts = {(0, 0): exact_products(rows.dense)}
+    for one, (size, entry, cell) in wide:
+        parts[one, 0] = _sums_by_cell(cell, size, entry, rows.dense, bits)
+        parts[one, one] = _counts(cell, size, (entry, entry), bits)
+        for other, (width, factor, place) in wide[: one - 1]:
+            joint = _counts(cell * width + place, size * width, (entry, factor), bits)
+            parts[one, other] = joint.reshape(size, width)
+    return CellSums(parts, rows.n_complete)
 
 
 def _sums_by_cell(
-    cells: NDArray[np.intp], entries: NDArray[np.float64], rows: NDArray[np.float64], n_cells: int
+    cells: NDArray[np.intp], n_cells: int, entry: Factor, rows: NDArray[np.float64], bits: int
 ) -> NDArray[np.int64]:
-    """Add up entry x row, products of at most 40 bits, by cell, exactly; shape (n_cells, columns of `rows`)."""
+    """Add up entry x row by cell, exactly, as `_counts` does for one column; shape (n_cells, columns of `rows`)."""
+    if rows.shape[1] == 1:
+        return _counts(cells, n_cells, (entry, rows[:, 0]), bits)[:, None]
+    factor = np.full(len(cells), 2.0**bits) if entry is None else entry
     total = np.zeros((n_cells, rows.shape[1]), dtype=np.int64)
     for start in range(0, len(cells), EXACT_ROWS):
         block = slice(start, start + EXACT_ROWS)
         part = np.ascontiguousarray(rows[block])
         one_a_row = np.arange(len(part) + 1)
-        table = csc_array((entries[block], cells[block], one_a_row), shape=(n_cells, len(part)))
-        total += (table @ part).astype(np.int64)
+        table = csc_array((factor[block], cells[block], one_a_row), shape=(n_cells + 1, len(part)))
+        total += (table @ part)[:n_cells].astype(np.int64)
     return total
 
 
-def _counts(cells: NDArray[np.intp], products: NDArray[np.float64], n_cells: int) -> NDArray[np.int64]:
-    """Add up products of at most 40 bits by cell, exactly."""
+def _counts(
+    cells: NDArray[np.intp], n_cells: int, factors: tuple[Factor, Factor], bits: int
+) -> NDArray[np.int64]:
+    """Add up products of two numbers of at most 20 bits by cell, exactly; cells from `n_cells` on are left out."""
+    known = [factor for factor in factors if factor is not None]
+    if not known:
+        return np.bincount(cells, minlength=n_cells)[:n_cells].astype(np.int64) << (2 * bits)
+    product = functools.reduce(np.multiply, known)
     total = np.zeros(n_cells, dtype=np.int64)
-    for start in range(0, len(cells), EXACT_ROWS):
-        block = slice(start, start + EXACT_ROWS)
-        total += np.bincount(cells[block], products[block], minlength=n_cells).astype(np.int64)
-    return total
+    step = EXACT_ROWS if len(known) == 2 else len(cells)
+    for start in range(0, len(cells), step):
+        block = slice(start, start + step)
+        total += np.bincount(cells[block], product[block], minlength=n_cells)[:n_cells].astype(np.int64)
+    return total << (bits * (2 - len(known)))
 
 
 def sum_atoms(source: Source, row_map: RowMap, atoms: Atoms, bits: int) -> NDArray[np.int64]:
@@ -160,10 +186,6 @@ def sum_atoms(source: Source, row_map: RowMap, atoms: Atoms, bits: int) -> NDArr
     ndarray of int64
         Shape (K,), in units of 2**(-2 bits); the same integers for any order and any partition of the rows.
     """
-    if any(map(is_wide, row_map.blocks)):
-        cells = source.map_reduce(row_map.variables, lambda part: sum_cells(part, row_map, bits), operator.add)
-        sums = cells.spread(row_map.blocks)
-    else:
-        sums = source.map_reduce(row_map.variables, lambda part: sum_partition(part, row_map, bits), operator.add)
-    values = sums.products[atoms.left, atoms.right]
+    sums: CellSums = source.map_reduce(row_map.variables, lambda part: sum_cells(part, row_map, bits), operator.add)
+    values = sums.at(atoms.left, atoms.right, row_map.blocks)
     return np.where(atoms.left < 0, np.int64(sums.n_complete) << (2 * bits), values)

@@ -44,22 +44,22 @@ def lattice_rows(partition: Partition, row_map: RowMap, bits: int) -> tuple[NDAr
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LatticeCells:
-    """Rows on the lattice, blocks of many cells with one entry a row (zone: PRIVATE); incomplete rows are 0.
+    """Rows on the lattice, blocks of many cells with one entry a row (zone: PRIVATE).
 
     Attributes
     ----------
     dense : ndarray
-        Other columns, shape (n, d), whole numbers held as float64.
-    entries : tuple of ndarray
-        Per wide block the row's entry, shape (n,), whole numbers held as float64.
+        Other columns, shape (n, d), whole numbers held as float64; 0 in incomplete rows.
+    entries : tuple of ndarray or None
+        Per wide block the row's entry, shape (n,), whole numbers held as float64; None for 2**bits in every row.
     cells : tuple of ndarray of int
-        Per wide block the entry's column within the block, shape (n,).
+        Per wide block the entry's column within the block, shape (n,); in incomplete rows one past the last.
     n_complete : int
         Number of complete rows.
     """
 
     dense: NDArray[np.float64]
-    entries: tuple[NDArray[np.float64], ...]
+    entries: tuple[NDArray[np.float64] | None, ...]
     cells: tuple[NDArray[np.intp], ...]
     n_complete: int
 
@@ -76,15 +76,16 @@ def lattice_cells(partition: Partition, row_map: RowMap, bits: int) -> LatticeCe
         As for `lattice_rows`.
     """
     coded = row_map.code_cells(partition.columns, partition.n_rows)
-    arrays = [coded.dense, *coded.entries]
-    for array in arrays:
-        array *= 2.0**bits
-        np.rint(array, out=array)
     narrow = [block for block in row_map.blocks if not is_wide(block)]
-    guard_vectors(coded.dense, narrow, bits, row_map.coding.noise)
-    for array in arrays:
-        array[~coded.complete] = 0.0
-    return LatticeCells(coded.dense, coded.entries, coded.cells, int(coded.complete.sum()))
+    sizes = [block.n_columns for block in row_map.blocks if is_wide(block)]
+    rows = coded.dense
+    rows *= 2.0**bits
+    np.rint(rows, out=rows)
+    guard_vectors(rows, narrow, bits, row_map.coding.noise)
+    rows[~coded.complete] = 0.0
+    entries = [None if entry is None else np.rint(entry * 2.0**bits) for entry in coded.entries]
+    cells = [np.where(coded.complete, cell, size) for cell, size in zip(coded.cells, sizes, strict=True)]
+    return LatticeCells(rows, tuple(entries), tuple(cells), int(coded.complete.sum()))
 
 
 def guard_vectors(rows: NDArray[np.float64], blocks: Sequence[Block], bits: int, noise: NoiseKind) -> None:

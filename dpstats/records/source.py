@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpstats.errors import DataError
 from dpstats.records.sources.pandas import ArraySource, FrameSource, dict_source
-from dpstats.records.sources.partitions import PARTITION_ROWS, Partition, silence
+from dpstats.records.sources.partitions import Partition, silence
 from dpstats.specification.schema import TableFacts
 
 __all__ = ["ArraySource", "FrameSource", "Partition", "Source", "as_source", "silence"]
@@ -63,7 +63,7 @@ SUPPORTED = (
 )
 
 
-def as_source(data: Any, partition_rows: int = PARTITION_ROWS) -> Source:
+def as_source(data: Any, partition_rows: int | None = None) -> Source:
     """Wrap a table; no record is read.
 
     Parameters
@@ -72,8 +72,8 @@ def as_source(data: Any, partition_rows: int = PARTITION_ROWS) -> Source:
         One row per record: a DataFrame of pandas, polars or Dask, a polars LazyFrame, a Table or Dataset of pyarrow, a
         relation of DuckDB, the path of a Parquet file or a list of such paths; or a dict of column names to numpy
         arrays, pandas Series or lists of equal length. A list has no dtype of its own and is read cell by cell.
-    partition_rows : int
-        Rows that are held in coded form at a time.
+    partition_rows : int, optional
+        Rows that are held in coded form at a time; by default what is quick, which depends on the number of columns.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def as_source(data: Any, partition_rows: int = PARTITION_ROWS) -> Source:
     raise DataError(f"data must be {SUPPORTED}, not {type(data).__name__}")
 
 
-def _foreign(module: str, function: str, extra: str, data: Any, partition_rows: int) -> Source:
+def _foreign(module: str, function: str, extra: str, data: Any, partition_rows: int | None) -> Source:
     """Wrap a table by a module that needs an optional library."""
     try:
         found = import_module(f"dpstats.records.sources.{module}")

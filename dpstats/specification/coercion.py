@@ -127,15 +127,44 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
     levels : sequence
         Declared levels; numbers among them are exact as float64.
     """
+    if _is_arrow_text(values.dtype) and _HARMLESS.issuperset(map(type, levels)):
+        return _text_codes(values, *_public(_text_levels, tuple(levels)))
     if isinstance(values.dtype, pd.CategoricalDtype | pd.StringDtype):
         whole = isinstance(values.dtype, pd.CategoricalDtype)
         places, cells = (values.codes, values.categories) if whole else pd.factorize(values)
         table = [*_cell_codes(np.asarray(cells, dtype=object).tolist(), levels), -1]
-        return np.asarray(np.array(table, dtype=np.int64)[places])
+        return np.array(table, dtype=np.int64).take(places)
     kind = kind_of(values.dtype)
     if kind in {"number", "bool"}:
         return _number_codes(to_numbers(values), *_public(_sorted_levels, tuple(levels), _own_dtype(values.dtype)))
     return np.array(_cell_codes(np.asarray(values, dtype=object).tolist(), levels), dtype=np.int64)
+
+
+def _is_arrow_text(dtype: Any) -> bool:
+    """Tell whether a column is text in the memory of Arrow, by 32-bit or 64-bit offsets."""
+    if isinstance(dtype, pd.StringDtype):
+        return dtype.storage == "pyarrow"
+    return isinstance(dtype, pd.ArrowDtype) and str(dtype.pyarrow_dtype) in {"string", "large_string"}
+
+
+def _text_levels(levels: tuple[Hashable, ...]) -> tuple[Any, NDArray[np.int64]]:
+    """Return the levels that are text, as an array of Arrow, and their codes, then -1; read-only."""
+    import pyarrow as pa
+
+    places = [code for code, level in enumerate(levels) if type(level) is str]
+    codes = np.array([*places, -1], dtype=np.int64)
+    codes.flags.writeable = False
+    return pa.array([levels[place] for place in places], type=pa.large_string()), codes
+
+
+def _text_codes(values: Any, texts: Any, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Match texts of Arrow with levels byte by byte: no cell is decoded, for it may hold bytes that are no text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    cells = pa.array(values)
+    found = pc.index_in(cells, value_set=texts.cast(cells.type))
+    return codes.take(found.fill_null(-1).to_numpy())
 
 
 def _cell_codes(cells: list[Any], levels: Sequence[Hashable]) -> list[int]:
@@ -303,11 +332,12 @@ def coerce(
             column = schema[name]
             if isinstance(column, Continuous):
                 numbers = to_numbers(raw)
-                unknown = None if _always_known(raw) else np.isnan(numbers)
-                filled = np.clip(numbers, column.lower, column.upper)
-                if unknown is not None:
-                    complete &= ~unknown
-                    np.copyto(filled, column.mid if missing == "none" else column.lower, where=unknown)
+                if _always_known(raw):  # of integers to_numbers has made a copy
+                    values[name] = np.clip(numbers, column.lower + 0.0, column.upper + 0.0, out=numbers)
+                    continue
+                filled, unknown = np.clip(numbers, column.lower, column.upper), np.isnan(numbers)
+                complete &= ~unknown
+                np.copyto(filled, column.mid if missing == "none" else column.lower, where=unknown)
                 # Of 0.0 and -0.0 numpy takes either, by a row's place in its loops; arctan2 and 1 / x tell them apart.
                 values[name] = np.add(filled, 0.0, out=filled)
             elif isinstance(column, Binary) and kind_of(raw.dtype) in {"number", "bool"}:

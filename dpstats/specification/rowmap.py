@@ -60,8 +60,8 @@ class CodedCells:
     ----------
     dense : ndarray
         Columns of the other blocks, in order, shape (n, d); entries in [-1, 1] up to rounding.
-    entries : tuple of ndarray
-        Per wide block each row's entry, shape (n,).
+    entries : tuple of ndarray or None
+        Per wide block each row's entry, shape (n,); None where it is 1 in every row. Blocks may share an array.
     cells : tuple of ndarray of int
         Per wide block the column, within the block, that holds it, shape (n,).
     complete : ndarray of bool
@@ -69,7 +69,7 @@ class CodedCells:
     """
 
     dense: NDArray[np.float64]
-    entries: tuple[NDArray[np.float64], ...]
+    entries: tuple[NDArray[np.float64] | None, ...]
     cells: tuple[NDArray[np.intp], ...]
     complete: NDArray[np.bool_]
 
@@ -94,6 +94,12 @@ class _Symbols:
         """Return the block's monomial per row."""
         powers = [_chebyshev(self.scalars[symbol], degree) for symbol, degree in block.degrees]
         return functools.reduce(np.multiply, powers) if powers else np.ones(len(self.complete))
+
+    def entry(self, block: Block) -> NDArray[np.float64] | None:
+        """Return the entry of each row in a block of cells, None for 1 everywhere."""
+        factors = [self.monomial(block)] if block.degrees else []
+        factors += [] if self.scale is None else [self.scale]
+        return functools.reduce(np.multiply, factors) if factors else None
 
     def cell(self, block: Block) -> NDArray[np.intp]:
         """Return the column of a block of cells in which each row has its entry."""
@@ -163,10 +169,9 @@ class RowMap:
         for block in narrow:
             _fill(dense[:, start : start + block.n_columns], block, symbols)
             start += block.n_columns
-        entries = [symbols.monomial(block) for block in self.blocks if is_wide(block)]
         if symbols.scale is not None:
             dense *= symbols.scale[:, None]
-            entries = [entry * symbols.scale for entry in entries]
+        entries = [symbols.entry(block) for block in self.blocks if is_wide(block)]
         cells = [symbols.cell(block) for block in self.blocks if is_wide(block)]
         return CodedCells(dense, tuple(entries), tuple(cells), symbols.complete)
 
@@ -230,7 +235,10 @@ def _row_norms(rows: NDArray[np.float64], noise: NoiseKind) -> NDArray[np.float6
 def _code_scalar(raw: NDArray[np.generic], symbol: ScalarSymbol | None) -> NDArray[np.float64]:
     """Map clipped raw values to [-1, 1]."""
     if symbol is None or symbol.sign:
-        return np.asarray((raw > 0.5) * 2.0 - 1.0)  # type: ignore[operator]
+        sign = np.greater(raw, 0.5).astype(np.float64)  # type: ignore[call-overload]
+        sign *= 2.0
+        sign -= 1.0
+        return np.asarray(sign)
     coded = np.subtract(raw, symbol.mid, dtype=np.float64)
     coded /= symbol.half
     return np.asarray(np.clip(coded, -1.0, 1.0, out=coded))

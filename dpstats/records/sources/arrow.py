@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from dpstats.errors import DataError
-from dpstats.records.sources.arrow_columns import array_of_arrow, kind_of_arrow
-from dpstats.records.sources.partitions import BATCH_ROWS, PARTITION_ROWS, Count, Partition, SequentialSource, closed
+from dpstats.records.sources.arrow_columns import ColumnReader, kind_of_arrow
+from dpstats.records.sources.partitions import BATCH_ROWS, Count, Partition, SequentialSource, closed
 from dpstats.specification.schema import TableFacts
 
 BUFFER = 2**20
@@ -31,8 +31,8 @@ class ArrowSource(SequentialSource):
         Counts the rows.
     read : callable
         Takes names of columns and returns an iterator of record batches.
-    partition_rows : int
-        Rows that are held in coded form at a time.
+    partition_rows : int or None
+        Rows that are held in coded form at a time; None leaves it to `Partition.split`.
     has_order : bool
         Whether the batches come in the same order each time.
     """
@@ -40,7 +40,7 @@ class ArrowSource(SequentialSource):
     facts: TableFacts
     count: Count
     read: Callable[[tuple[str, ...]], Iterator[Any]]
-    partition_rows: int = PARTITION_ROWS
+    partition_rows: int | None = None
     has_order: bool = True
 
     def __repr__(self) -> str:
@@ -53,9 +53,9 @@ class ArrowSource(SequentialSource):
 
     def batches(self, names: tuple[str, ...]) -> Iterator[Partition]:
         """Read some columns; one partition without rows if the table has none."""
-        total = 0
+        total, reader = 0, ColumnReader()
         for batch in self.read(names):
-            yield Partition({name: array_of_arrow(batch.column(name)) for name in names}, batch.num_rows)
+            yield Partition({name: reader.array(name, batch.column(name)) for name in names}, batch.num_rows)
             total += batch.num_rows
         if total == 0:
             yield Partition({name: np.empty(0, dtype=object) for name in names}, 0)
@@ -67,7 +67,7 @@ def facts_of_arrow(schema: pa.Schema) -> TableFacts:
     return TableFacts(tuple(schema.names), {field.name: kind_of_arrow(field.type) for field in schema})
 
 
-def table_source(table: pa.Table, partition_rows: int) -> ArrowSource:
+def table_source(table: pa.Table, partition_rows: int | None) -> ArrowSource:
     """Wrap a table in memory; batches share its memory."""
 
     def read(names: tuple[str, ...]) -> Iterator[Any]:
@@ -76,7 +76,7 @@ def table_source(table: pa.Table, partition_rows: int) -> ArrowSource:
     return ArrowSource(facts_of_arrow(table.schema), Count(lambda: table.num_rows), read, partition_rows)
 
 
-def dataset_source(dataset: pyarrow.dataset.Dataset, partition_rows: int) -> ArrowSource:
+def dataset_source(dataset: pyarrow.dataset.Dataset, partition_rows: int | None) -> ArrowSource:
     """Wrap a dataset of files, or of tables.
 
     Raises

@@ -7,6 +7,7 @@ what goes wrong on a worker comes back as a mark without words, since Dask logs 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
@@ -25,6 +26,8 @@ from dpstats.specification.schema import TableFacts
 
 FAN_IN = 8
 """Results that one task adds up."""
+WHOLE = sys.maxsize
+"""More rows than a partition has."""
 
 _UNREADABLE = {"datetime", "other"}
 
@@ -43,8 +46,8 @@ class DaskSource:
         Public names and kinds of its columns.
     count : Count
         Counts its rows.
-    partition_rows : int
-        Rows that a worker holds in coded form at a time; 0 for a partition as it is.
+    partition_rows : int or None
+        Rows that a worker holds in coded form at a time; None leaves it to `Partition.split`.
     graphs : dict
         The graphs of the columns that were read last, because an iteration reads them again.
     """
@@ -52,7 +55,7 @@ class DaskSource:
     frame: Any
     facts: TableFacts
     count: Count
-    partition_rows: int
+    partition_rows: int | None
     graphs: dict[tuple[str, ...], list[Any]] = field(default_factory=dict)
 
     is_distributed = True
@@ -92,7 +95,7 @@ class DaskSource:
 
     def partitions(self, names: tuple[str, ...]) -> Iterator[Partition]:
         """Fetch some columns of one partition after the other to this process, in the table's order."""
-        job: Job[Partition] = Job(self._kinds(names), _itself, _itself, 0)
+        job: Job[Partition] = Job(self._kinds(names), _itself, _itself, WHOLE)
         for i in range(self.frame.npartitions):
             (part,) = _parts(self.frame.partitions[i], names)
             (result,) = dask.compute(_task(job.read, uuid4().hex)(part), optimize_graph=False)
@@ -100,10 +103,10 @@ class DaskSource:
             yield from fetched.value.split(self.partition_rows)
 
 
-def dask_source(frame: Any, partition_rows: int) -> DaskSource:
+def dask_source(frame: Any, partition_rows: int | None) -> DaskSource:
     """Wrap a DataFrame of Dask; its graph runs once for each reading, and once more to count its rows."""
     facts = facts_of(frame)
-    unread = DaskSource(frame, TableFacts(facts.names, dict.fromkeys(facts.names, "other")), Count(int), 0)
+    unread = DaskSource(frame, TableFacts(facts.names, dict.fromkeys(facts.names, "other")), Count(int), WHOLE)
     return DaskSource(frame, facts, Count(lambda: unread.map_reduce(facts.names[:1], _length, _sum)), partition_rows)
 
 
@@ -154,14 +157,18 @@ class Job(Generic[T]):
         Columns, and what they were declared to hold.
     function, add : callable
         From a partition to a result, and from two results to their sum.
-    partition_rows : int
-        Rows that are held in coded form at a time; 0 for a partition as it is.
+    partition_rows : int or None
+        Rows that are held in coded form at a time; None leaves it to `Partition.split`.
     """
 
     __slots__ = ("add", "function", "kinds", "partition_rows")
 
     def __init__(
-        self, kinds: dict[str, str], function: Callable[[Partition], T], add: Callable[[T, T], T], partition_rows: int
+        self,
+        kinds: dict[str, str],
+        function: Callable[[Partition], T],
+        add: Callable[[T, T], T],
+        partition_rows: int | None,
     ) -> None:
         self.kinds, self.function, self.add, self.partition_rows = kinds, function, add, partition_rows
 
@@ -175,8 +182,8 @@ class Job(Generic[T]):
                 frame = dask.get(source.graph, source.key) if isinstance(source, Sealed) else source
                 partition = frame_partition(frame, tuple(self.kinds))
                 _check_kinds(partition, self.kinds)
-                blocks = partition.split(self.partition_rows or max(partition.n_rows, 1))
-                return Found(reduce(self.add, map(self.function, blocks)), partition.n_rows)
+                blocks = map(self.function, partition.split(self.partition_rows))
+                return Found(reduce(self.add, blocks), partition.n_rows)
         except Exception:
             return None
 

@@ -11,7 +11,7 @@ from dpstats.records.sources.arrow import ArrowSource, facts_of_arrow
 from dpstats.records.sources.partitions import BATCH_ROWS, Count, closed
 
 
-def relation_source(relation: duckdb.DuckDBPyRelation, partition_rows: int) -> ArrowSource:
+def relation_source(relation: duckdb.DuckDBPyRelation, partition_rows: int | None) -> ArrowSource:
     """Wrap a query, which runs once for each reading, and once more to count its rows.
 
     Raises

@@ -10,17 +10,17 @@ import numpy as np
 import pandas as pd
 
 from dpstats.errors import DataError
-from dpstats.records.sources.partitions import PARTITION_ROWS, Partition, SequentialSource
+from dpstats.records.sources.partitions import Partition, SequentialSource
 from dpstats.specification.coercion import array_of, kind_of
 from dpstats.specification.schema import TableFacts
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FrameSource(SequentialSource):
-    """A pandas DataFrame (zone: PRIVATE), read in partitions of `partition_rows` rows."""
+    """A pandas DataFrame (zone: PRIVATE), read in blocks as `Partition.split` makes them."""
 
     frame: pd.DataFrame
-    partition_rows: int = PARTITION_ROWS
+    partition_rows: int | None = None
 
     def __repr__(self) -> str:
         return f"FrameSource({self.frame.shape[1]} columns)"
@@ -42,11 +42,11 @@ class FrameSource(SequentialSource):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ArraySource(SequentialSource):
-    """A dict of arrays (zone: PRIVATE), read in partitions of `partition_rows` rows."""
+    """A dict of arrays (zone: PRIVATE), read in blocks as `Partition.split` makes them."""
 
     arrays: Mapping[str, Any]
     n_rows: int
-    partition_rows: int = PARTITION_ROWS
+    partition_rows: int | None = None
 
     def __repr__(self) -> str:
         return f"ArraySource({len(self.arrays)} columns)"
@@ -79,15 +79,15 @@ def frame_partition(frame: pd.DataFrame, names: tuple[str, ...]) -> Partition:
     return Partition({name: array_of(frame.iloc[:, positions[name]]) for name in names}, len(frame))
 
 
-def dict_source(data: Mapping[Any, Any], partition_rows: int) -> ArraySource:
+def dict_source(data: Mapping[Any, Any], partition_rows: int | None) -> ArraySource:
     """Wrap a dict of arrays.
 
     Parameters
     ----------
     data : mapping of str to array-like
         Numpy arrays, pandas Series or lists of equal length.
-    partition_rows : int
-        Rows that are held in coded form at a time.
+    partition_rows : int or None
+        Rows that are held in coded form at a time; None leaves it to `Partition.split`.
 
     Raises
     ------

@@ -11,18 +11,19 @@ import pyarrow.parquet as pq
 
 from dpstats.errors import DataError, shown
 from dpstats.records.sources.arrow import BUFFER, ArrowSource, facts_of_arrow
+from dpstats.records.sources.arrow_columns import kind_of_arrow
 from dpstats.records.sources.partitions import BATCH_ROWS, Count, closed, one_ahead
 
 
-def parquet_source(paths: Sequence[str | Path], partition_rows: int) -> ArrowSource:
+def parquet_source(paths: Sequence[str | Path], partition_rows: int | None) -> ArrowSource:
     """Wrap the files of one table; only their metadata are read.
 
     Parameters
     ----------
     paths : sequence of str or Path
         The files, in the table's order.
-    partition_rows : int
-        Rows that are held in coded form at a time.
+    partition_rows : int or None
+        Rows that are held in coded form at a time; None leaves it to `Partition.split`.
 
     Raises
     ------
@@ -35,9 +36,11 @@ def parquet_source(paths: Sequence[str | Path], partition_rows: int) -> ArrowSou
         if not schema.equals(schemas[0]):
             raise DataError(f"{_difference(schemas[0], schema)} in file {i} than in file 1; write both with one schema")
 
+    texts = [field.name for field in schemas[0] if kind_of_arrow(field.type) == "text"]  # mostly coded in the file
+
     def read(names: tuple[str, ...]) -> Iterator[Any]:
         for path in files:
-            with pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER) as file:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER, read_dictionary=texts) as file:
                 yield from file.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False)
 
     count = Count(lambda: sum(lengths))

@@ -16,10 +16,10 @@ import numpy as np
 
 from dpstats.errors import DataError
 
-PARTITION_ROWS = 16_384
-"""Small enough for the coded rows of some twenty columns to stay in the processor's cache."""
 BATCH_ROWS = 65_536
 """Rows that are asked of a library at a time."""
+PARTITION_CELLS = 2**19
+"""So much of a table, if it has up to 16 columns, stays in the processor's cache while it is worked on."""
 FREED_BYTES = 31 * 2**20
 """An array that glibc's allocator, once it was freed, keeps twice the size of for reuse; it forgets larger ones."""
 
@@ -45,8 +45,10 @@ class Partition:
     def __repr__(self) -> str:
         return f"Partition({len(self.columns)} columns)"
 
-    def split(self, step: int) -> Iterator[Partition]:
-        """Return the rows in blocks of at most `step`; a partition without rows is one block."""
+    def split(self, step: int | None) -> Iterator[Partition]:
+        """Return the rows in blocks of at most `step`, of what is quick to work on if it is None, at least one."""
+        if step is None:
+            step = min(max(PARTITION_CELLS // max(len(self.columns), 1), 2**15), 2**17)
         for start in range(0, max(self.n_rows, 1), step):
             columns = {name: array[start : start + step] for name, array in self.columns.items()}
             yield Partition(columns, min(step, self.n_rows - start))
@@ -59,7 +61,7 @@ class SequentialSource(ABC):
 
     is_distributed = False
     has_order = True
-    partition_rows: int
+    partition_rows: int | None
 
     @abstractmethod
     def batches(self, names: tuple[str, ...]) -> Iterator[Partition]:

@@ -14,7 +14,7 @@ from dpstats.records.sources.partitions import BATCH_ROWS, Count, closed
 from dpstats.specification.schema import TableFacts
 
 
-def frame_source(frame: pl.DataFrame, partition_rows: int) -> ArrowSource:
+def frame_source(frame: pl.DataFrame, partition_rows: int | None) -> ArrowSource:
     """Wrap a table in memory; batches of numbers share its memory."""
 
     def read(names: tuple[str, ...]) -> Iterator[Any]:
@@ -24,7 +24,7 @@ def frame_source(frame: pl.DataFrame, partition_rows: int) -> ArrowSource:
     return ArrowSource(_facts(frame.schema), Count(lambda: frame.height), read, partition_rows)
 
 
-def lazy_source(frame: pl.LazyFrame, partition_rows: int) -> ArrowSource:
+def lazy_source(frame: pl.LazyFrame, partition_rows: int | None) -> ArrowSource:
     """Wrap a query, which runs once for each reading, and once more to count its rows.
 
     Raises
