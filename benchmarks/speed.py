@@ -181,6 +181,14 @@ def last(table: pd.DataFrame, **case: int) -> float:
     return float(table.loc[chosen, "nanoseconds a further row"].iloc[-1])
 
 
+def over_one_number(table: pd.DataFrame, column: str) -> pd.Series:
+    """Divide each case by that of one number from the same place, in memory or a file, and of the same length."""
+    place = table["call"].str.removesuffix(" category")
+    keys = list(zip(place, table["n"], strict=True))
+    one = {key: value for key, value, numbers in zip(keys, table[column], table["numbers"], strict=True) if numbers}
+    return (table[column] / pd.Series([one[key] for key in keys], index=table.index)).round(2)
+
+
 def shown(table: pd.DataFrame) -> str:
     from coverage_ols import markdown  # not at the top: the environment of diffprivlib has no dpstats
 
@@ -227,12 +235,14 @@ def main() -> None:
         number = (last(widths, numbers=20) - last(widths, numbers=5)) / 15
         extra = beside["nanoseconds a further row"] - last(beside, levels=0)
         beside["as many numbers"] = (extra / number).where(beside["levels"] > 0).round(1)
+        kinds = ("dp_moments", "dp_moments file")
         alone = bench.table(
-            [("dp_moments", n, 1, 0) for n in lengths]
-            + [(how, n, 0, 1000) for how in ("dp_moments category", "dp_moments") for n in lengths]
+            [(how, n, 1, 0) for how in kinds for n in lengths]
+            + [(how, n, 0, 1000) for how in ("dp_moments category", *kinds) for n in lengths]
         )
         alone["nanoseconds a further row"] = further_row(alone)
-        alone["over one number"] = (alone["nanoseconds a further row"] / last(alone, numbers=1)).round(2)
+        alone["over one number, a row"] = over_one_number(alone, "nanoseconds a further row")
+        alone["over one number, the call"] = over_one_number(alone, "seconds")
     parts = [
         "# Time and memory of whole processes",
         f"Medians of {options.repeats} calls; peak memory of the process that loads the table and makes them, and what "
@@ -251,7 +261,8 @@ def main() -> None:
         "adds to a row, in numbers that would add as much. The noise of each sum is drawn once, whatever the number of "
         "rows.",
         shown(beside),
-        "## A factor instead of a number\n\nThe same bar, read as `y ~ C(g)` with 1,000 levels for `y ~ x`.",
+        "## A factor instead of a number\n\nThe same bar, read as `y ~ C(g)` with 1,000 levels for `y ~ x`: categories, "
+        "text, and text in a Parquet file. A call also draws noise for each of its 2,000 sums.",
         shown(alone),
     ]
     text = "\n\n".join(parts) + "\n"

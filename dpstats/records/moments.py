@@ -151,9 +151,7 @@ def _sums_by_cell(
     return total
 
 
-def _counts(
-    cells: NDArray[np.intp], n_cells: int, factors: tuple[Factor, Factor], bits: int
-) -> NDArray[np.int64]:
+def _counts(cells: NDArray[np.intp], n_cells: int, factors: tuple[Factor, Factor], bits: int) -> NDArray[np.int64]:
     """Add up products of two numbers of at most 20 bits by cell, exactly; cells from `n_cells` on are left out."""
     known = [factor for factor in factors if factor is not None]
     if not known:

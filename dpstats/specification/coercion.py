@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -40,6 +41,8 @@ LARGEST_WHOLE = 2**53
 """Up to here floats tell whole numbers apart."""
 DIRECT_SPAN = 2**17
 """Whole levels within so wide a range are looked up in a table of the range, such as five-digit codes."""
+TWO_THREADS = 2**14
+"""Texts that take longer to look up than a second thread takes to start."""
 _NUMERIC_TEXTS = frozenset({Decimal}) | _TEXTS
 
 
@@ -133,7 +136,7 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
         whole = isinstance(values.dtype, pd.CategoricalDtype)
         places, cells = (values.codes, values.categories) if whole else pd.factorize(values)
         table = [*_cell_codes(np.asarray(cells, dtype=object).tolist(), levels), -1]
-        return np.array(table, dtype=np.int64).take(places)
+        return np.asarray(np.array(table, dtype=np.int64).take(places))
     kind = kind_of(values.dtype)
     if kind in {"number", "bool"}:
         return _number_codes(to_numbers(values), *_public(_sorted_levels, tuple(levels), _own_dtype(values.dtype)))
@@ -143,7 +146,7 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
 def _is_arrow_text(dtype: Any) -> bool:
     """Tell whether a column is text in the memory of Arrow, by 32-bit or 64-bit offsets."""
     if isinstance(dtype, pd.StringDtype):
-        return dtype.storage == "pyarrow"
+        return bool(dtype.storage == "pyarrow")
     return isinstance(dtype, pd.ArrowDtype) and str(dtype.pyarrow_dtype) in {"string", "large_string"}
 
 
@@ -163,8 +166,20 @@ def _text_codes(values: Any, texts: Any, codes: NDArray[np.int64]) -> NDArray[np
     import pyarrow.compute as pc
 
     cells = pa.array(values)
-    found = pc.index_in(cells, value_set=texts.cast(cells.type))
-    return codes.take(found.fill_null(-1).to_numpy())
+    wanted, found = texts.cast(cells.type), np.empty(len(cells), dtype=np.int64)
+
+    def look_up(part: slice) -> None:
+        places = pc.index_in(cells[part], value_set=wanted).fill_null(-1).to_numpy()
+        codes.take(places, out=found[part], mode="wrap")
+
+    if len(cells) < TWO_THREADS:
+        look_up(slice(None))
+        return found
+    with ThreadPoolExecutor(1, "dpstats looks up") as pool:
+        half = pool.submit(look_up, slice(len(cells) // 2))
+        look_up(slice(len(cells) // 2, None))
+        half.result()
+    return found
 
 
 def _cell_codes(cells: list[Any], levels: Sequence[Hashable]) -> list[int]:

@@ -235,7 +235,7 @@ def _row_norms(rows: NDArray[np.float64], noise: NoiseKind) -> NDArray[np.float6
 def _code_scalar(raw: NDArray[np.generic], symbol: ScalarSymbol | None) -> NDArray[np.float64]:
     """Map clipped raw values to [-1, 1]."""
     if symbol is None or symbol.sign:
-        sign = np.greater(raw, 0.5).astype(np.float64)  # type: ignore[call-overload]
+        sign = np.greater(raw, 0.5).astype(np.float64)
         sign *= 2.0
         sign -= 1.0
         return np.asarray(sign)

@@ -75,7 +75,7 @@ class ColumnReader:
 
     def _categorical(self, name: str, indices: pa.Array, values: pa.Array) -> pd.Categorical:
         last = self._last.get(name)
-        if last is None or not last.values.equals(values):
+        if last is None or not last.cells.equals(values):
             last = self._last[name] = _read_dictionary(values)
         codes: NDArray[np.int64] = indices.cast(pa.int64()).fill_null(-1).to_numpy()
         return pd.Categorical.from_codes(last.table.take(codes), dtype=last.dtype)
@@ -87,7 +87,7 @@ class _Dictionary:
 
     Attributes
     ----------
-    values : pyarrow.Array
+    cells : pyarrow.Array
         The dictionary, shape (m,); cells may be missing or stand there twice.
     table : ndarray of int64
         Shape (m + 1,): each cell's place among the categories, -1 for a missing one, and at last -1.
@@ -95,7 +95,7 @@ class _Dictionary:
         The categories.
     """
 
-    values: pa.Array
+    cells: pa.Array
     table: NDArray[np.int64]
     dtype: pd.CategoricalDtype
 
