@@ -35,6 +35,7 @@ FORMULAS = (
     "y ~ C(g) * C(h) + bs(x, df=4)",
     "y ~ C(h) * C(k) + x:C(g)",
     "y ~ 0 + C(g):b",
+    "y ~ C(g)",
     "y ~ x * C(g) + x * C(k)",
     "y ~ x:z:C(g) + x:z:C(k) + x:C(k)",
 )
@@ -68,3 +69,5 @@ def test_counting_by_cell_gives_the_same_integers(formula, budget, missing, weig
     multiplied = sum_atoms(source, row_map, plan.atoms, plan.bits)
     assert (counted == multiplied).all()
     assert (sum_atoms(as_source(table(), 333), row_map, plan.atoms, plan.bits) == counted).all()
+    empty = as_source({name: column[:0] for name, column in table().items()})
+    assert (sum_atoms(empty, row_map, plan.atoms, plan.bits) == 0).all()

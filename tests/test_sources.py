@@ -27,9 +27,9 @@ from dpstats.records.limited import LimitedSource
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import as_source
 from dpstats.records.sources import parquet
-from dpstats.records.sources.arrow_columns import ColumnReader, kind_of_arrow
+from dpstats.records.sources.arrow_columns import array_of_arrow, kind_of_arrow
 from dpstats.records.sources.partitions import Count, one_ahead
-from dpstats.specification import coercion
+from dpstats.specification import arrow_text
 from dpstats.specification.coercion import to_codes, to_distinct, to_numbers
 from dpstats.specification.design import build_design
 from dpstats.specification.rowmap import RowMap
@@ -265,7 +265,7 @@ def test_cells_of_arrow_are_read_like_plain_ones(name):
     column, cells = COLUMNS[name]
     plain = np.empty(len(cells), dtype=object)
     plain[:] = cells
-    array = ColumnReader().array("g", column)
+    array = array_of_arrow(column)
     known = [cell for cell in cells if cell is not None]
     levels = [cell for cell in dict.fromkeys(known) if not isinstance(cell, Decimal) and cell not in (2**64 - 1,)]
     assert np.array_equal(to_numbers(array), to_numbers(plain), equal_nan=True)
@@ -279,9 +279,8 @@ def test_cells_of_arrow_are_read_like_plain_ones(name):
 def test_a_missing_entry_changes_its_own_row_only(dtype):
     cells = [Decimal(1), Decimal(0), Decimal(1)] if pa.types.is_decimal(dtype) else [True, False, True]
     cells = [str(cell) for cell in cells] if dtype == pa.string() else cells
-    reader = ColumnReader()
-    full = reader.array("g", pa.array(cells).cast(dtype))
-    holed = reader.array("g", pa.array([*cells[:2], None]).cast(dtype))
+    full = array_of_arrow(pa.array(cells).cast(dtype))
+    holed = array_of_arrow(pa.array([*cells[:2], None]).cast(dtype))
     for read in (to_numbers, lambda array: to_codes(array, [1, 0]), lambda array: to_codes(array, ["True", "False"])):
         assert np.array_equal(read(full)[:2], read(holed)[:2], equal_nan=True)
 
@@ -295,7 +294,7 @@ LEVELS = ["b", 1, "a", "ü", 2.5, ""]
 )
 @pytest.mark.parametrize("two_threads", [2, 2**14])
 def test_texts_of_arrow_are_looked_up_like_plain_ones(dtype, two_threads, monkeypatch):
-    monkeypatch.setattr(coercion, "TWO_THREADS", two_threads)
+    monkeypatch.setattr(arrow_text, "TWO_THREADS", two_threads)
     plain = np.array(TEXTS, dtype=object)
     whole = pd.Series(TEXTS, dtype=dtype)
     for column in (whole, pd.concat([whole[:7], whole[7:]], ignore_index=True), whole[3:4]):
@@ -304,21 +303,48 @@ def test_texts_of_arrow_are_looked_up_like_plain_ones(dtype, two_threads, monkey
         assert (to_codes(column.array, [1, 2]) == -1).all()
 
 
-def test_bytes_that_are_no_text_are_no_level_and_no_error():
-    column = pd.array(NOT_UTF8.view(pa.string()), dtype=pd.ArrowDtype(pa.string()))
+NO_TEXT = {
+    "string": lambda texts: pd.array(texts, dtype=pd.ArrowDtype(pa.string())),
+    "str": lambda texts: pd.Series(pd.array(texts, dtype=pd.ArrowDtype(pa.string()))).astype("str").array,
+    "dictionary": lambda texts: array_of_arrow(texts.dictionary_encode()),
+    "rows of a dictionary": lambda texts: array_of_arrow(texts.dictionary_encode())[np.ones(4, dtype=bool)],
+    "two dictionaries": lambda texts: pd.arrays.ArrowExtensionArray(
+        pa.chunked_array([texts[:2].dictionary_encode(), texts[2:].dictionary_encode()])
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NO_TEXT)
+def test_bytes_that_are_no_text_are_missing_and_no_error(kind):
+    column = NO_TEXT[kind](NOT_UTF8.view(pa.string()))
     assert to_codes(column, ["b", "a"]).tolist() == [1, -1, -1, 0]
+    assert to_codes(column, [np.str_("b"), "a"]).tolist() == [1, -1, -1, 0]
+    assert np.isnan(to_numbers(column)).all()
+    found = to_distinct(column)
+    assert (found.codes.tolist(), found.cells) == ([0, -1, -1, 1], ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    "written", [{}, {"use_dictionary": False}, {"dictionary_pagesize_limit": 1}, {"use_dictionary": ["n"]}], ids=str
-)
-def test_a_dictionary_of_a_file_is_read_as_its_cells(written, tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "BATCH_ROWS", 40)
-    cells = [*TEXTS[:100], *sorted(filter(None, TEXTS[100:]))]
+WRITTEN = {
+    "dictionary": ({}, True),
+    "dictionary in pages of version 2": ({"data_page_version": "2.0"}, True),
+    "dictionary, then short texts": ({"dictionary_pagesize_limit": 1}, True),
+    "plain": ({"use_dictionary": ["n"]}, False),
+    "delta": ({"use_dictionary": False, "column_encoding": {"g": "DELTA_BYTE_ARRAY"}}, False),
+    "delta of lengths": ({"use_dictionary": False, "column_encoding": {"g": "DELTA_LENGTH_BYTE_ARRAY"}}, False),
+}
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_texts_of_a_file_are_read_alike_however_they_are_written(way, tmp_path, monkeypatch):
+    options, coded = WRITTEN[way]
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 400)
+    cells = [*TEXTS * 10, *sorted(filter(None, TEXTS))]
     raw = pa.array([cell if cell is None else cell.encode() for cell in cells[:-1]] + [b"\xff"], pa.binary())
     table = pa.table({"g": raw.view(pa.string()), "n": range(len(cells))})
-    pq.write_table(table, tmp_path / "t.parquet", row_group_size=70, data_page_size=64, **written)
-    parts = list(as_source(tmp_path / "t.parquet").partitions(("g", "n")))
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path, row_group_size=700, data_page_size=200, **options)
+    assert parquet._coded_texts(pq.ParquetFile(path)) == ["g"] * coded
+    parts = list(as_source(path).partitions(("g", "n")))
     assert len(parts) > 3
     found = np.concatenate([to_codes(part.columns["g"], LEVELS) for part in parts])
     assert (found == to_codes(np.array([*cells[:-1], None], dtype=object), LEVELS)).all()

@@ -158,7 +158,7 @@ def _counts(cells: NDArray[np.intp], n_cells: int, factors: tuple[Factor, Factor
         return np.bincount(cells, minlength=n_cells)[:n_cells].astype(np.int64) << (2 * bits)
     product = functools.reduce(np.multiply, known)
     total = np.zeros(n_cells, dtype=np.int64)
-    step = EXACT_ROWS if len(known) == 2 else len(cells)
+    step = EXACT_ROWS if len(known) == 2 else max(len(cells), 1)
     for start in range(0, len(cells), step):
         block = slice(start, start + step)
         total += np.bincount(cells[block], product[block], minlength=n_cells)[:n_cells].astype(np.int64)

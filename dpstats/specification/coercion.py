@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpstats.specification.arrow_text import is_arrow_text, text_cells, text_codes, text_levels
 from dpstats.specification.remember import remembered
 from dpstats.specification.rules import Missing
 from dpstats.specification.schema import Binary, Continuous, Schema
@@ -41,8 +41,6 @@ LARGEST_WHOLE = 2**53
 """Up to here floats tell whole numbers apart."""
 DIRECT_SPAN = 2**17
 """Whole levels within so wide a range are looked up in a table of the range, such as five-digit codes."""
-TWO_THREADS = 2**14
-"""Texts that take longer to look up than a second thread takes to start."""
 _NUMERIC_TEXTS = frozenset({Decimal}) | _TEXTS
 
 
@@ -81,6 +79,16 @@ def array_of(column: pd.Series) -> Any:
     return column.array if isinstance(column.dtype, pd.api.extensions.ExtensionDtype) else column.to_numpy()
 
 
+def cells_of(values: Any) -> list[Any]:
+    """Return a column's cells one by one; bytes that are no text are a missing one and nothing else."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        table = [*cells_of(values.categories.array), None]
+        return [table[code] for code in values.codes.tolist()]
+    if is_arrow_text(values.dtype):
+        return text_cells(values)
+    return list(np.asarray(values, dtype=object).tolist())
+
+
 def to_numbers(values: Any) -> NDArray[np.float64]:
     """Read a column as float64; what is no number becomes nan.
 
@@ -90,7 +98,7 @@ def to_numbers(values: Any) -> NDArray[np.float64]:
         Any dtype that `kind_of` does not call "other".
     """
     if isinstance(values.dtype, pd.CategoricalDtype):
-        table = [*(_to_number(category) for category in values.categories.tolist()), math.nan]
+        table = [*map(_to_number, cells_of(values.categories.array)), math.nan]
         return np.asarray(np.array(table)[values.codes], dtype=np.float64)
     if kind_of(values.dtype) in {"number", "bool"}:
         if isinstance(values.dtype, pd.SparseDtype):
@@ -98,8 +106,7 @@ def to_numbers(values: Any) -> NDArray[np.float64]:
         if isinstance(values, np.ndarray):
             return np.ascontiguousarray(values, dtype=np.float64)
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    cells = np.asarray(values, dtype=object).tolist()
-    return np.array([_to_number(cell) for cell in cells], dtype=np.float64)
+    return np.array([_to_number(cell) for cell in cells_of(values)], dtype=np.float64)
 
 
 def _to_number(cell: Any) -> float:
@@ -130,56 +137,17 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
     levels : sequence
         Declared levels; numbers among them are exact as float64.
     """
-    if _is_arrow_text(values.dtype) and _HARMLESS.issuperset(map(type, levels)):
-        return _text_codes(values, *_public(_text_levels, tuple(levels)))
+    if is_arrow_text(values.dtype) and _HARMLESS.issuperset(map(type, levels)):
+        return text_codes(values, *_public(text_levels, tuple(levels)))
     if isinstance(values.dtype, pd.CategoricalDtype | pd.StringDtype):
         whole = isinstance(values.dtype, pd.CategoricalDtype)
-        places, cells = (values.codes, values.categories) if whole else pd.factorize(values)
-        table = [*_cell_codes(np.asarray(cells, dtype=object).tolist(), levels), -1]
+        places, cells = (values.codes, values.categories.array) if whole else pd.factorize(values)
+        table = [*_cell_codes(cells_of(cells), levels), -1]
         return np.asarray(np.array(table, dtype=np.int64).take(places))
     kind = kind_of(values.dtype)
     if kind in {"number", "bool"}:
         return _number_codes(to_numbers(values), *_public(_sorted_levels, tuple(levels), _own_dtype(values.dtype)))
-    return np.array(_cell_codes(np.asarray(values, dtype=object).tolist(), levels), dtype=np.int64)
-
-
-def _is_arrow_text(dtype: Any) -> bool:
-    """Tell whether a column is text in the memory of Arrow, by 32-bit or 64-bit offsets."""
-    if isinstance(dtype, pd.StringDtype):
-        return bool(dtype.storage == "pyarrow")
-    return isinstance(dtype, pd.ArrowDtype) and str(dtype.pyarrow_dtype) in {"string", "large_string"}
-
-
-def _text_levels(levels: tuple[Hashable, ...]) -> tuple[Any, NDArray[np.int64]]:
-    """Return the levels that are text, as an array of Arrow, and their codes, then -1; read-only."""
-    import pyarrow as pa
-
-    places = [code for code, level in enumerate(levels) if type(level) is str]
-    codes = np.array([*places, -1], dtype=np.int64)
-    codes.flags.writeable = False
-    return pa.array([levels[place] for place in places], type=pa.large_string()), codes
-
-
-def _text_codes(values: Any, texts: Any, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Match texts of Arrow with levels byte by byte: no cell is decoded, for it may hold bytes that are no text."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    cells = pa.array(values)
-    wanted, found = texts.cast(cells.type), np.empty(len(cells), dtype=np.int64)
-
-    def look_up(part: slice) -> None:
-        places = pc.index_in(cells[part], value_set=wanted).fill_null(-1).to_numpy()
-        codes.take(places, out=found[part], mode="wrap")
-
-    if len(cells) < TWO_THREADS:
-        look_up(slice(None))
-        return found
-    with ThreadPoolExecutor(1, "dpstats looks up") as pool:
-        half = pool.submit(look_up, slice(len(cells) // 2))
-        look_up(slice(len(cells) // 2, None))
-        half.result()
-    return found
+    return np.array(_cell_codes(cells_of(values), levels), dtype=np.int64)
 
 
 def _cell_codes(cells: list[Any], levels: Sequence[Hashable]) -> list[int]:
@@ -286,12 +254,11 @@ def to_distinct(values: Any) -> Distinct:
     values : ndarray or pandas extension array
         Any dtype that `kind_of` does not call "other" or "datetime".
     """
-    cells = values.astype(object) if isinstance(values.dtype, pd.CategoricalDtype) else values
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "iub":
-        codes, distinct = pd.factorize(cells)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
+        codes, distinct = pd.factorize(values)
         return Distinct(codes.astype(np.int64), [int(cell) for cell in distinct])
     positions: dict[str | int | float, int] = {}
-    listed = [_position(_spelled(cell), positions) for cell in np.asarray(cells, dtype=object).tolist()]
+    listed = [_position(_spelled(cell), positions) for cell in cells_of(values)]
     return Distinct(np.array(listed, dtype=np.int64), list(positions))
 
 

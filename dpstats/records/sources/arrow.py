@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from dpstats.errors import DataError
-from dpstats.records.sources.arrow_columns import ColumnReader, kind_of_arrow
+from dpstats.records.sources.arrow_columns import array_of_arrow, kind_of_arrow
 from dpstats.records.sources.partitions import BATCH_ROWS, Count, Partition, SequentialSource, closed
 from dpstats.specification.schema import TableFacts
 
@@ -53,9 +53,9 @@ class ArrowSource(SequentialSource):
 
     def batches(self, names: tuple[str, ...]) -> Iterator[Partition]:
         """Read some columns; one partition without rows if the table has none."""
-        total, reader = 0, ColumnReader()
+        total = 0
         for batch in self.read(names):
-            yield Partition({name: reader.array(name, batch.column(name)) for name in names}, batch.num_rows)
+            yield Partition({name: array_of_arrow(batch.column(name)) for name in names}, batch.num_rows)
             total += batch.num_rows
         if total == 0:
             yield Partition({name: np.empty(0, dtype=object) for name in names}, 0)
