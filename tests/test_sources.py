@@ -297,7 +297,7 @@ def test_texts_of_arrow_are_looked_up_like_plain_ones(dtype, two_threads, monkey
     monkeypatch.setattr(arrow_text, "TWO_THREADS", two_threads)
     plain = np.array(TEXTS, dtype=object)
     whole = pd.Series(TEXTS, dtype=dtype)
-    for column in (whole, pd.concat([whole[:7], whole[7:]], ignore_index=True), whole[3:4]):
+    for column in (whole, pd.concat([whole[:7], whole[7:]], ignore_index=True), whole[3:4], whole[:0]):
         expected = to_codes(plain[column.index], LEVELS)
         assert (to_codes(column.array, LEVELS) == expected).all()
         assert (to_codes(column.array, [1, 2]) == -1).all()

@@ -485,6 +485,32 @@ def test_a_ledger_keeps_to_one_unit(tmp_path):
         dps.Ledger(tmp_path / "three", epsilon=9, contributions=2)
 
 
+MANY = [f"level {i}" for i in range(20)]
+
+
+@pytest.mark.parametrize("formula", ["y ~ x", "y ~ C(g)", "y ~ x * C(g)", "y ~ x * C(g) + x * C(h)", "y ~ bs(x, df=4)"])
+def test_a_table_of_which_no_row_is_read_ends_as_one_with_a_row(formula):
+    n = 300
+    rng = np.random.default_rng(0)
+    data = {name: rng.uniform(-1, 1, n) for name in "xy"} | {name: rng.choice(MANY, n) for name in "gh"}
+    schema = Schema({"x": Continuous(-1, 1), "y": Continuous(-1, 1), "g": Categorical(MANY), "h": Categorical(MANY)})
+    kinds = set()
+    for who in ("ann", None):
+        person = np.array([None] * (n - 1) + [who], dtype=object)
+        fit = dps.dp_ols(
+            formula,
+            {**data, "person": person},
+            1.0,
+            schema=schema,
+            privacy_unit="person",
+            n_public=n,
+            infeasible="fit",
+            rng=np.random.default_rng(1),
+        )
+        kinds.add(type(fit))
+    assert len(kinds) == 1
+
+
 @pytest.mark.parametrize("unit", [{"privacy_unit": "person"}, {"neighboring_relation": "add_or_remove_one"}])
 def test_a_refused_call_does_not_show_a_private_length(unit):
     data = {**{name: column[:3141] for name, column in table().items()}, "person": np.arange(3141)}
