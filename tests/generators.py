@@ -14,6 +14,7 @@ import random
 import re
 import traceback
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,12 +65,13 @@ CLASSIFIERS = ["objective", "functional", "wkl-objective", "wkl-output"]
 
 @dataclass(frozen=True)
 class Call:
-    """One call on two tables (both of the fuzzer; a table is a dict or a frame)."""
+    """One call on two tables (both of the fuzzer; a table is a dict or a frame); `wide` is for `wide_from`."""
 
     name: str
     formula: str
     options: dict[str, Any]
     tables: tuple[Any, Any]
+    wide: int = 16
 
     def run(self, table: Any) -> Any:
         """Call it with simulated noise of a fixed seed."""
@@ -78,12 +80,23 @@ class Call:
             return getattr(dps, self.name)(
                 table, ["x"] if self.name == "private_bounds" else ["g"], **self.options, rng=rng
             )
-        return getattr(dps, self.name)(self.formula, table, **self.options, rng=rng)
+        with wide_from(self.wide):
+            return getattr(dps, self.name)(self.formula, table, **self.options, rng=rng)
+
+
+@contextlib.contextmanager
+def wide_from(cells: int) -> Iterator[None]:
+    """Have blocks of at least so many cells counted cell by cell: the sums are the same for any number."""
+    usual, rowmap.WIDE = rowmap.WIDE, cells
+    try:
+        yield
+    finally:
+        rowmap.WIDE = usual
 
 
 def random_tables(chance: random.Random, names: list[str], *, added: bool) -> tuple[Any, Any]:
     """Return two neighbouring tables of few rows, as dicts or as frames."""
-    n_rows = chance.randint(2, 9)
+    n_rows = chance.randint(1, 9)
     place = chance.randrange(n_rows)
     one, other = {}, {}
     for name in names:
@@ -137,7 +150,7 @@ def random_call(chance: random.Random) -> Call:
     formula = random_formula(chance)
     if name in ("dp_logit", "dp_svm"):
         formula = "b ~" + formula.split("~")[1]
-    return Call(name, formula, options, random_tables(chance, list(ROLES), added=added))
+    return Call(name, formula, options, random_tables(chance, list(ROLES), added=added), chance.choice([1, 16]))
 
 
 def _add_options(chance: random.Random, name: str, options: dict[str, Any]) -> None:
@@ -155,7 +168,7 @@ def _add_options(chance: random.Random, name: str, options: dict[str, Any]) -> N
             options["missing"] = chance.choice(["none", "none", "none", "keep"])
         if chance.random() < 0.1:
             options["offset"] = chance.choice(["z", "np.exp(z)", "z", "nobody", "g"])
-        if chance.random() < 0.05:
+        if chance.random() < 0.15:
             options["privacy_unit"] = chance.choice(["h", "g", "x"])
             options.pop("neighboring_relation", None)
 
@@ -296,12 +309,9 @@ def sum_plan(formula: str, notion: str, relation: str, weights: str | None, miss
 
 
 def exact_sums(plan: Any, source: Any, wide: int) -> np.ndarray:
-    """Add up the atoms, blocks of at least `wide` cells cell by cell: the sums are the same for any number."""
-    usual, rowmap.WIDE = rowmap.WIDE, wide
-    try:
+    """Add up the atoms; `wide` is for `wide_from`."""
+    with wide_from(wide):
         return sum_atoms(source, RowMap(plan.coding), plan.atoms, plan.bits)
-    finally:
-        rowmap.WIDE = usual
 
 
 def sums_difference(chance: random.Random) -> tuple[str, str]:
