@@ -115,7 +115,7 @@ def _diffprivlib(how: str, frame: pd.DataFrame, names: list[str]) -> Callable[[]
 
 
 def run_case(how: str, path: str, p: int, levels: int, repeats: int) -> None:
-    """Print what the calls need, of several the first one's first, all in this process."""
+    """Print what each of some calls, joined by " and ", needs; they are made in order, in this process."""
     calls = [call_of(one, path, p, levels) for one in how.split(" and ")]
     print(json.dumps([needs(call, repeats) for call in calls]))
 
@@ -226,7 +226,8 @@ def main() -> None:
         linear["times faster than smf.ols"] = against(linear, "smf.ols", "seconds").round(1)
         linear["share of its memory"] = (1 / against(linear, "smf.ols", "MiB")).round(2)
         linear["share of what it adds"] = (1 / against(linear, "smf.ols", "MiB added")).round(2)
-        loaded = (linear["MiB"] - linear["MiB added"])[0] / linear["MiB"][1]
+        ours, theirs = (linear.set_index("call").loc[call] for call in ("dp_ols", "smf.ols"))
+        loaded = (ours["MiB"] - ours["MiB added"]) / theirs["MiB"]
         together = bench.table([("dp_ols and smf.ols", million, 20, 0)]).drop(columns="MiB")
         together["times faster than smf.ols"] = against(together, "smf.ols", "seconds").round(1)
         together["share of what it adds"] = (1 / against(together, "smf.ols", "MiB added")).round(2)

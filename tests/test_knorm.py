@@ -12,7 +12,7 @@ from scipy import stats
 from dpstats.release.knorm import draw_max_norm, geometric_from, max_norm_sd, simulate_max_norm
 from dpstats.release.noise import RealNoise, SimulatedNoise
 
-DRAWS = 6_000
+DRAWS = 11_000
 
 
 def exact_draws(size, scale, draws=DRAWS):
@@ -37,12 +37,12 @@ def test_small_vectors_have_the_stated_probabilities(size, scale):
 
 def test_the_radius_and_spread_of_long_vectors():
     size, scale = 6, 500.0
-    draws = exact_draws(size, scale, 2_000)
+    draws = exact_draws(size, scale, 4_000)
     radius = np.abs(draws).max(axis=1)
     assert stats.kstest(radius / scale, stats.gamma(size).cdf).pvalue > 1e-9
     assert draws.std() == pytest.approx(max_norm_sd(1.0, 1 / scale, size), rel=0.06)
     twin = SimulatedNoise(np.random.default_rng(0)).prepare("max_norm", np.full(size, scale), np.full(size, 1.0))
-    simulated = np.array([twin(np.zeros(size, dtype=np.int64)) for _ in range(2_000)])
+    simulated = np.array([twin(np.zeros(size, dtype=np.int64)) for _ in range(4_000)])
     assert stats.ks_2samp(np.abs(simulated).max(axis=1), radius).pvalue > 1e-9
 
 

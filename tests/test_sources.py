@@ -28,7 +28,7 @@ from dpstats.records.moments import sum_atoms
 from dpstats.records.source import as_source
 from dpstats.records.sources import parquet
 from dpstats.records.sources.arrow_columns import array_of_arrow, kind_of_arrow
-from dpstats.records.sources.partitions import Count, one_ahead
+from dpstats.records.sources.partitions import FREED_BYTES, Count, Partition, one_ahead, quick_rows
 from dpstats.specification import arrow_text
 from dpstats.specification.coercion import to_codes, to_distinct, to_numbers
 from dpstats.specification.design import build_design
@@ -283,6 +283,17 @@ def test_a_missing_entry_changes_its_own_row_only(dtype):
     holed = array_of_arrow(pa.array([*cells[:2], None]).cast(dtype))
     for read in (to_numbers, lambda array: to_codes(array, [1, 0]), lambda array: to_codes(array, ["True", "False"])):
         assert np.array_equal(read(full)[:2], read(holed)[:2], equal_nan=True)
+
+
+@pytest.mark.parametrize("n_columns", [0, 1, 5, 22, 60, 150, 1_000, 10**7])
+def test_partitions_follow_the_number_of_columns(n_columns):
+    rows = quick_rows(n_columns)
+    assert 1 <= rows <= 2**17
+    assert rows == 1 or rows * n_columns * 2 * 8 <= FREED_BYTES
+    assert rows >= 2**15 or n_columns > 60
+    wide = Partition(dict.fromkeys(map(str, range(min(n_columns, 1_000))), np.broadcast_to(0.0, 200_000)), 200_000)
+    if n_columns <= 1_000:
+        assert max(part.n_rows for part in wide.split(None)) == rows
 
 
 TEXTS = ["a", "b", None, "a", "\x00", "", "ü", "b"] * 25

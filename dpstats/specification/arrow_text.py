@@ -66,12 +66,12 @@ def text_codes(values: Any, texts: Any, codes: NDArray[np.int64]) -> NDArray[np.
     texts, codes
         From `text_levels`.
     """
+    import pyarrow.compute as pc
+
     places, cells = _bytes_of(values)
     found = np.empty(len(cells), dtype=np.int64)
 
     def look_up(part: slice) -> None:
-        import pyarrow.compute as pc
-
         levels = pc.index_in(cells[part], value_set=texts).fill_null(-1).to_numpy()
         codes.take(levels, out=found[part], mode="wrap")
 

@@ -86,7 +86,8 @@ def cells_of(values: Any) -> list[Any]:
         return [table[code] for code in values.codes.tolist()]
     if is_arrow_text(values.dtype):
         return text_cells(values)
-    return list(np.asarray(values, dtype=object).tolist())
+    cells: list[Any] = np.asarray(values, dtype=object).tolist()
+    return cells
 
 
 def to_numbers(values: Any) -> NDArray[np.float64]:

@@ -19,7 +19,9 @@ from dpstats.errors import DataError
 BATCH_ROWS = 65_536
 """Rows that are asked of a library at a time."""
 PARTITION_CELLS = 2**19
-"""So much of a table, if it has up to 16 columns, stays in the processor's cache while it is worked on."""
+"""So much of a table stays in the processor's cache while it is worked on."""
+FEWEST_ROWS, MOST_ROWS = 2**15, 2**17
+"""Of a partition: calls of few rows take longer to make than to run."""
 FREED_BYTES = 31 * 2**20
 """An array that glibc's allocator, once it was freed, keeps twice the size of for reuse; it forgets larger ones."""
 
@@ -46,12 +48,18 @@ class Partition:
         return f"Partition({len(self.columns)} columns)"
 
     def split(self, step: int | None) -> Iterator[Partition]:
-        """Return the rows in blocks of at most `step`, of what is quick to work on if it is None, at least one."""
-        if step is None:
-            step = min(max(PARTITION_CELLS // max(len(self.columns), 1), 2**15), 2**17)
+        """Return the rows in one block or more of at most `step` rows; None stands for `quick_rows`."""
+        step = quick_rows(len(self.columns)) if step is None else step
         for start in range(0, max(self.n_rows, 1), step):
             columns = {name: array[start : start + step] for name, array in self.columns.items()}
             yield Partition(columns, min(step, self.n_rows - start))
+
+
+def quick_rows(n_columns: int) -> int:
+    """Return of how many rows a partition is quick to work on; coded to twice the columns it fits `FREED_BYTES`."""
+    n_columns = max(n_columns, 1)
+    most = max(min(FREED_BYTES // (2 * 8 * n_columns), MOST_ROWS), 1)
+    return min(max(PARTITION_CELLS // n_columns, FEWEST_ROWS), most)
 
 
 class SequentialSource(ABC):
