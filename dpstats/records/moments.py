@@ -20,6 +20,9 @@ from dpstats.specification.rowmap import RowMap, is_wide
 EXACT_ROWS = 8_192
 """Rows whose products of 20-bit entries a float64 matrix product adds up exactly: 2**13 * 2**40 = 2**53."""
 
+MANY_COLUMNS = 16
+"""From so many columns on a matrix product is quicker than products of a matrix and a vector."""
+
 Factor = NDArray[np.float64] | None
 """Whole numbers of at most 20 bits, one a row; None for 2**bits in every row."""
 
@@ -50,8 +53,16 @@ def exact_products(rows: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return rows' rows for whole numbers of at most 20 bits held as float64, exactly (zone: PRIVATE)."""
     products = np.zeros((rows.shape[1], rows.shape[1]), dtype=np.int64)
     for start in range(0, len(rows), EXACT_ROWS):
-        block = rows[start : start + EXACT_ROWS]
-        products += (block.T @ block).astype(np.int64)
+        columns = rows[start : start + EXACT_ROWS].T
+        products += (_by_column(columns) if len(columns) < MANY_COLUMNS else columns @ columns.T).astype(np.int64)
+    return products
+
+
+def _by_column(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return columns @ columns.T, where a matrix product would spend its time on putting few columns in order."""
+    products = np.empty((len(columns), len(columns)))
+    for j, column in enumerate(columns):
+        products[j, : j + 1] = products[: j + 1, j] = columns[: j + 1] @ column
     return products
 
 
