@@ -81,8 +81,11 @@ def no_clipping(patch):
                 values[name] = np.nan_to_num(to_numbers(raw))
         return values, complete
 
+    def code_scalar(numbers, symbol, radius=1.0, out=None):
+        return np.multiply((numbers - symbol.mid) / symbol.half, radius, out=out)
+
     patch.setattr(rowmap, "coerce", coerce)
-    patch.setattr(rowmap, "_code_scalar", lambda raw, symbol: (raw - symbol.mid) / symbol.half)
+    patch.setattr(rowmap, "_code_scalar", code_scalar)
 
 
 def the_wrong_norm(patch):

@@ -27,25 +27,26 @@ def feature_rows(partition: Partition, features: Features, bits: int) -> tuple[N
     Returns
     -------
     rows : ndarray
-        PRIVATE, shape (n, d + 1), whole numbers held as float64, within the public radii: the last clip, not the
+        PRIVATE, shape (n, d + 1), whole numbers held as float64, within the public radii: a last clip, not the
         combination, is what makes the box hold.
     n_complete : int
         PRIVATE, number of complete rows.
     """
-    coded = RowMap(features.coding).code(partition.columns, partition.n_rows)
-    radii = features.lattice_radii(bits)
-    diagonal = features.is_diagonal
-    rows = coded.columns if diagonal else np.empty((partition.n_rows, len(radii)), order="F")
-    for j, (weights, radius, column) in enumerate(zip(features.combine, radii, rows.T, strict=True)):
-        if diagonal:
-            column *= weights[j] * radius
-        else:
+    row_map, radii = RowMap(features.coding), features.lattice_radii(bits)
+    if features.is_diagonal:
+        own = np.clip(np.diag(features.combine) * radii, -radii, radii)
+        coded = row_map.code(partition.columns, partition.n_rows, own)
+        rows = coded.columns
+    else:
+        coded = row_map.code(partition.columns, partition.n_rows)
+        rows = np.empty((partition.n_rows, len(radii)), order="F")
+        for weights, radius, column in zip(features.combine, radii, rows.T, strict=True):
             combine_columns(coded.columns, weights * radius, out=column)
-        np.clip(column, -radius, radius, out=column)
-        np.copyto(column, 0.0, where=np.isnan(column))
+            np.clip(column, -radius, radius, out=column)
+            np.copyto(column, 0.0, where=np.isnan(column))
     np.rint(rows, out=rows)
     rows[~coded.complete] = 0.0
-    return rows, int(coded.complete.sum())
+    return rows, int(np.count_nonzero(coded.complete))
 
 
 def sum_products(source: Source, features: Features, bits: int) -> MomentSums:

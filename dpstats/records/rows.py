@@ -33,13 +33,11 @@ def lattice_rows(partition: Partition, row_map: RowMap, bits: int) -> tuple[NDAr
     n_complete : int
         PRIVATE, number of complete rows.
     """
-    coded = row_map.code(partition.columns, partition.n_rows)
-    rows = coded.columns
-    rows *= 2.0**bits
-    np.rint(rows, out=rows)
+    coded = row_map.code(partition.columns, partition.n_rows, 2.0**bits)
+    rows = np.rint(coded.columns, out=coded.columns)
     guard_vectors(rows, row_map.blocks, bits, row_map.coding.noise)
     rows[~coded.complete] = 0.0
-    return rows, int(coded.complete.sum())
+    return rows, int(np.count_nonzero(coded.complete))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,17 +73,15 @@ def lattice_cells(partition: Partition, row_map: RowMap, bits: int) -> LatticeCe
     partition, row_map, bits
         As for `lattice_rows`.
     """
-    coded = row_map.code_cells(partition.columns, partition.n_rows)
+    coded = row_map.code_cells(partition.columns, partition.n_rows, 2.0**bits)
     narrow = [block for block in row_map.blocks if not is_wide(block)]
     sizes = [block.n_columns for block in row_map.blocks if is_wide(block)]
-    rows = coded.dense
-    rows *= 2.0**bits
-    np.rint(rows, out=rows)
+    rows = np.rint(coded.dense, out=coded.dense)
     guard_vectors(rows, narrow, bits, row_map.coding.noise)
     rows[~coded.complete] = 0.0
     entries = [None if entry is None else np.rint(entry * 2.0**bits) for entry in coded.entries]
     cells = [np.where(coded.complete, cell, size) for cell, size in zip(coded.cells, sizes, strict=True)]
-    return LatticeCells(rows, tuple(entries), tuple(cells), int(coded.complete.sum()))
+    return LatticeCells(rows, tuple(entries), tuple(cells), int(np.count_nonzero(coded.complete)))
 
 
 def guard_vectors(rows: NDArray[np.float64], blocks: Sequence[Block], bits: int, noise: NoiseKind) -> None:

@@ -7,7 +7,7 @@ is a coded row or an incomplete one: nothing here raises or warns on a value.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,8 @@ class CodedRows:
     Attributes
     ----------
     columns : ndarray
-        Shape (n, D), the response last; entries in [-1, 1] up to rounding. Rows that are not complete hold numbers
-        without meaning.
+        Shape (n, D), the response last; an entry is at most its column's radius in absolute value. Rows that are not
+        complete hold numbers without meaning.
     complete : ndarray of bool
         Shape (n,).
     """
@@ -59,7 +59,7 @@ class CodedCells:
     Attributes
     ----------
     dense : ndarray
-        Columns of the other blocks, in order, shape (n, d); entries in [-1, 1] up to rounding.
+        Columns of the other blocks, in order, shape (n, d); an entry is at most the radius in absolute value.
     entries : tuple of ndarray or None
         Per wide block each row's entry, shape (n,); None where it is 1 in every row. Blocks may share an array.
     cells : tuple of ndarray of int
@@ -79,9 +79,26 @@ class CodedCells:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Symbols:
-    """What blocks are made of (zone: as the rows): coerced columns, coded symbols, and a factor for the whole row."""
+    """What blocks are made of (zone: as the rows).
+
+    Attributes
+    ----------
+    values : dict of str to ndarray
+        Coerced columns.
+    numbers : dict of str to ndarray
+        Scalar symbols in raw units, clipped to their bounds.
+    scalars : dict of str to ndarray
+        Those in [-1, 1] that a block needs which is more than the symbol itself.
+    vectors : dict of str to ndarray
+        Vector symbols, shape (n, width).
+    scale : ndarray or None
+        A factor for the whole row, at most 1.
+    complete : ndarray of bool
+        Shape (n,).
+    """
 
     values: Values
+    numbers: Mapping[str, NDArray[np.generic]]
     scalars: Mapping[str, NDArray[np.float64]]
     vectors: Mapping[str, NDArray[np.float64]]
     scale: NDArray[np.float64] | None
@@ -90,15 +107,13 @@ class _Symbols:
     def __repr__(self) -> str:
         return "_Symbols()"
 
-    def monomial(self, block: Block) -> NDArray[np.float64]:
-        """Return the block's monomial per row."""
-        powers = [_chebyshev(self.scalars[symbol], degree) for symbol, degree in block.degrees]
-        return functools.reduce(np.multiply, powers) if powers else np.ones(len(self.complete))
+    def powers(self, block: Block) -> list[NDArray[np.float64]]:
+        """Return the factors of the block's monomial per row."""
+        return [_chebyshev(self.scalars[symbol], degree) for symbol, degree in block.degrees]
 
     def entry(self, block: Block) -> NDArray[np.float64] | None:
         """Return the entry of each row in a block of cells, None for 1 everywhere."""
-        factors = [self.monomial(block)] if block.degrees else []
-        factors += [] if self.scale is None else [self.scale]
+        factors = self.powers(block) + ([] if self.scale is None else [self.scale])
         return functools.reduce(np.multiply, factors) if factors else None
 
     def cell(self, block: Block) -> NDArray[np.intp]:
@@ -133,7 +148,7 @@ class RowMap:
         """Blocks that are coded, in order."""
         return self.coding.all_blocks if self.with_response else self.coding.blocks
 
-    def code(self, columns: Mapping[str, Any], n_rows: int) -> CodedRows:
+    def code(self, columns: Mapping[str, Any], n_rows: int, radii: NDArray[np.float64] | float = 1.0) -> CodedRows:
         """Code one block of rows.
 
         Parameters
@@ -142,47 +157,56 @@ class RowMap:
             Raw columns of length `n_rows`, ndarrays or pandas extension arrays; at least `variables`.
         n_rows : int
             Length of the block.
+        radii : ndarray or float, optional
+            What 1 becomes in each coded column, shape (D,), or in all; a negative one turns the column's sign.
         """
         symbols = self._symbols(columns, n_rows)
-        coded = np.empty((n_rows, sum(block.n_columns for block in self.blocks)), order="F")
-        start = 0
-        for block in self.blocks:
-            stop = start + block.n_columns
-            _fill(coded[:, start:stop], block, symbols)
-            start = stop
-        if symbols.scale is not None:
-            coded *= symbols.scale[:, None]
-        return CodedRows(coded, symbols.complete)
+        return CodedRows(self._columns(self.blocks, symbols, radii), symbols.complete)
 
-    def code_cells(self, columns: Mapping[str, Any], n_rows: int) -> CodedCells:
+    def code_cells(self, columns: Mapping[str, Any], n_rows: int, radius: float) -> CodedCells:
         """Code one block of rows, blocks of many cells as the cell of each row and its entry there.
 
         Parameters
         ----------
         columns, n_rows
             As for `code`.
+        radius : float
+            What 1 becomes in the columns of other blocks.
         """
         symbols = self._symbols(columns, n_rows)
-        narrow = [block for block in self.blocks if not is_wide(block)]
-        dense = np.empty((n_rows, sum(block.n_columns for block in narrow)), order="F")
-        start = 0
-        for block in narrow:
-            _fill(dense[:, start : start + block.n_columns], block, symbols)
-            start += block.n_columns
-        if symbols.scale is not None:
-            dense *= symbols.scale[:, None]
+        dense = self._columns([block for block in self.blocks if not is_wide(block)], symbols, radius)
         entries = [symbols.entry(block) for block in self.blocks if is_wide(block)]
         cells = [symbols.cell(block) for block in self.blocks if is_wide(block)]
         return CodedCells(dense, tuple(entries), tuple(cells), symbols.complete)
+
+    def _columns(
+        self, blocks: Sequence[Block], symbols: _Symbols, radii: NDArray[np.float64] | float
+    ) -> NDArray[np.float64]:
+        size = sum(block.n_columns for block in blocks)
+        coded, each = np.empty((len(symbols.complete), size), order="F"), np.broadcast_to(radii, size)
+        start = 0
+        for block in blocks:
+            stop = start + block.n_columns
+            if _is_symbol(block):
+                [(name, _)] = block.degrees
+                _code_scalar(symbols.numbers[name], self.coding.design.scalars.get(name), each[start], coded[:, start])
+            else:
+                _fill(coded[:, start:stop], block, symbols, each[start:stop])
+            start = stop
+        if symbols.scale is not None:
+            coded *= symbols.scale[:, None]
+        return coded
 
     def _symbols(self, columns: Mapping[str, Any], n_rows: int) -> _Symbols:
         design, missing = self.coding.design, self.coding.design.rules.missing
         names = design.variables if self.with_response else design.regressor_variables
         values, complete = coerce(design.schema, {name: columns[name] for name in names}, n_rows, missing)
-        scalars: dict[str, NDArray[np.float64]] = {}
+        numbers: dict[str, NDArray[np.generic]] = {}
         for name in {symbol for block in self.blocks for symbol, _ in block.degrees}:
-            scalars[name], finite = self._scalar(name, values, n_rows)
+            numbers[name], finite = self._numbers(name, values, n_rows)
             complete = complete if finite is None else complete & finite
+        factors = {symbol for block in self.blocks if not _is_symbol(block) for symbol, _ in block.degrees}
+        scalars = {name: _code_scalar(numbers[name], design.scalars.get(name)) for name in factors}
         vectors: dict[str, NDArray[np.float64]] = {}
         for name in {vector for block in self.blocks for vector in block.vectors}:
             vectors[name], finite = self._vector(name, values, n_rows)
@@ -192,16 +216,16 @@ class RowMap:
             weight, known = read_weights(design.rules, columns, n_rows)
             scale, complete = np.sqrt(weight / design.rules.weights.bounds.upper), complete & known
         complete = complete if missing == "drop" else np.ones(n_rows, dtype=bool)
-        return _Symbols(values, scalars, vectors, scale, complete)
+        return _Symbols(values, numbers, scalars, vectors, scale, complete)
 
-    def _scalar(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
-        """Return a coded symbol, and where it is finite (None for everywhere: raw columns are clipped already)."""
+    def _numbers(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.generic], NDArray[np.bool_] | None]:
+        """Return a scalar symbol, clipped, and where it is finite (None for everywhere: raw columns are coerced)."""
         symbol = self.coding.design.scalars.get(name)
         if symbol is None or symbol.evaluate is None:
-            return _code_scalar(values[name], symbol), None
+            return values[name], None
         raw = symbol.evaluate(values, n_rows)
         finite = np.isfinite(raw)
-        return _code_scalar(np.clip(np.where(finite, raw, symbol.mid), symbol.lower, symbol.upper), symbol), finite
+        return np.clip(np.where(finite, raw, symbol.mid), symbol.lower, symbol.upper), finite
 
     def _vector(self, name: str, values: Values, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         symbol = self.coding.design.vectors[name]
@@ -232,31 +256,41 @@ def _row_norms(rows: NDArray[np.float64], noise: NoiseKind) -> NDArray[np.float6
     return total
 
 
-def _code_scalar(raw: NDArray[np.generic], symbol: ScalarSymbol | None) -> NDArray[np.float64]:
-    """Map clipped raw values to [-1, 1]."""
+def _is_symbol(block: Block) -> bool:
+    """Tell whether a block is one scalar symbol and nothing else."""
+    return block.is_single and [degree for _, degree in block.degrees] == [1]
+
+
+def _code_scalar(
+    numbers: NDArray[np.generic],
+    symbol: ScalarSymbol | None,
+    radius: float = 1.0,
+    out: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Map clipped raw values to [-radius, radius]."""
     if symbol is None or symbol.sign:
-        sign = np.greater(raw, 0.5).astype(np.float64)
-        sign *= 2.0
-        sign -= 1.0
-        return np.asarray(sign)
-    coded = np.subtract(raw, symbol.mid, dtype=np.float64)
+        coded = np.multiply(np.greater(numbers, 0.5).view(np.int8), 2.0 * radius, out=out)
+        coded -= radius
+        return np.asarray(coded)
+    coded = np.subtract(numbers, symbol.mid, out=out, dtype=np.float64)
     coded /= symbol.half
-    return np.asarray(np.clip(coded, -1.0, 1.0, out=coded))
+    coded *= radius
+    return np.asarray(np.clip(coded, -abs(radius), abs(radius), out=coded))
 
 
-def _fill(target: NDArray[np.float64], block: Block, symbols: _Symbols) -> None:
-    """Write the columns of one block: monomial x cell indicator x vector column, in fixed order."""
-    monomial = symbols.monomial(block)
-    if block.is_single:
-        target[:, 0] = monomial
-        return
-    for j, position in enumerate(block.positions()):
-        column = monomial
-        for factor, level in zip(block.factors, position, strict=False):
-            column = column * (symbols.values[factor] == level)
-        for vector, k in zip(block.vectors, position[len(block.factors) :], strict=True):
-            column = column * symbols.vectors[vector][:, k]
-        target[:, j] = column
+def _fill(target: NDArray[np.float64], block: Block, symbols: _Symbols, radii: NDArray[np.float64]) -> None:
+    """Write the columns of one block: monomial x cell indicator x vector column, in fixed order, x radius."""
+    powers = symbols.powers(block)
+    for j, (position, radius) in enumerate(zip(block.positions(), radii, strict=True)):
+        cells = [symbols.values[factor] == level for factor, level in zip(block.factors, position, strict=False)]
+        places = zip(block.vectors, position[len(block.factors) :], strict=True)
+        columns = [symbols.vectors[vector][:, k] for vector, k in places]
+        if not (powers or cells or columns):
+            target[:, j] = radius
+            continue
+        np.multiply(functools.reduce(np.multiply, [*powers, *cells, *columns]), radius, out=target[:, j])
+        if columns:  # within the unit ball up to rounding
+            np.clip(target[:, j], -abs(radius), abs(radius), out=target[:, j])
 
 
 def _chebyshev(z: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
