@@ -17,6 +17,7 @@ lattice exactly (`dpstats.release.knorm`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, Protocol
@@ -33,12 +34,15 @@ from dpstats.release.knorm import (
     simulate_max_norm,
 )
 from dpstats.specification.predictors import Ball
+from dpstats.specification.remember import remembered
 
 TRANSFER_VARIANCE = 9.0
 MIN_GAUSSIAN_SCALE = 64.0
 ROUNDING = 1 + 1e-9
 REAL_STEP = Fraction(1, 2**40)
 """Lattice of real draws."""
+MANY_DRAWS = 256
+"""Draws that take longer than a second thread takes to start."""
 
 Generator = np.random.Generator
 Law = Literal["laplace", "gaussian", "max_norm", "spherical", "symmetric"]
@@ -104,14 +108,12 @@ class RealNoise:
         if law in ("spherical", "symmetric"):
             return _spherical(law, len(scales), float(scales[0]))
         groups = [np.flatnonzero(scales == scale) for scale in np.unique(scales)]
-        measurements = [_measurement(law, float(scales[group[0]])) for group in groups]
-        for group, measurement in zip(groups, measurements, strict=True):
-            check_cost(law, measurement, float(scales[group[0]]), float(distances[group[0]]))
+        measurements = [_checked(law, float(scales[group[0]]), float(distances[group[0]])) for group in groups]
 
         def add(values: NDArray[np.int64]) -> NDArray[np.int64]:
             noisy = np.empty_like(values)
             for group, measurement in zip(groups, measurements, strict=True):
-                noisy[group] = measurement(values[group].tolist())
+                noisy[group] = _measured(measurement, values[group])
             return noisy
 
         return add
@@ -138,6 +140,25 @@ def off_diagonals(size: int) -> list[int]:
 def _max_norm(size: int, scale: float) -> AddNoise:
     geometric = geometric_from(_measurement("laplace", scale), batch=4 * (size + 1))
     return lambda values: values + draw_max_norm(size, scale, geometric)
+
+
+def _measured(measurement: Any, values: NDArray[np.int64]) -> list[int]:
+    """Draw independent noise for each value; many draws are shared by two threads."""
+    if len(values) < MANY_DRAWS:
+        return list(measurement(values.tolist()))
+    half = len(values) // 2
+    with ThreadPoolExecutor(1, "dpstats draws") as pool:
+        first = pool.submit(measurement, values[:half].tolist())
+        second = measurement(values[half:].tolist())
+        return [*first.result(), *second]
+
+
+@remembered
+def _checked(law: Law, scale: float, distance: float) -> Any:
+    """Return a measurement whose cost for a change of some size was compared with ours."""
+    measurement = _measurement(law, scale)
+    check_cost(law, measurement, scale, distance)
+    return measurement
 
 
 def _measurement(law: Law, scale: float) -> Any:
