@@ -66,6 +66,8 @@ class Table:
     ----------
     source : Source
         What is read: the first rows of each person, if a column tells persons apart.
+    facts : TableFacts
+        Names and dtypes of the table.
     protection : Protection
         Neighbouring relation and privacy unit.
     n_public : int or None
@@ -75,14 +77,10 @@ class Table:
     """
 
     source: Source
+    facts: TableFacts
     protection: Protection
     n_public: int | None
     bar: Bar | None
-
-    @property
-    def facts(self) -> TableFacts:
-        """Names and dtypes of the table."""
-        return self.source.facts
 
     @property
     def length(self) -> TableLength:
@@ -155,12 +153,13 @@ def table_of(sealed: Sealed, unit: Unit, progress: Any = False) -> Table:
     source, bar = _opened(sealed), Bar() if progress else None
     if isinstance(source, DataError):
         raise source
-    if not source.facts.names:
+    facts = source.facts
+    if not facts.names:
         raise DataError("data has no columns")
     protection = protection_of(unit.contributions, unit.neighboring_relation, unit.privacy_unit)
     name = protection.privacy_unit
     if name:
-        require_identities(name, source.facts)
+        require_identities(name, facts)
         if not source.has_order:
             raise DataError(
                 "privacy_unit= uses the first rows of each person, and data has no order of its own: it is a query, or "
@@ -170,7 +169,7 @@ def table_of(sealed: Sealed, unit: Unit, progress: Any = False) -> Table:
     require_length(protection, unit.n_public)
     if bar is not None and protection.length_is_public:
         source = WatchedSource(source, bar)
-    return Table(source, protection, unit.n_public, bar)
+    return Table(source, facts, protection, unit.n_public, bar)
 
 
 @dataclass(frozen=True, slots=True)
