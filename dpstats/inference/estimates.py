@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference.inverse import SINGULAR, SMALLEST, invert
+from dpstats.inference.inverse import SINGULAR, SMALLEST, Spectrum, invert
 from dpstats.inference.moments import NoisyMoments
 from dpstats.specification.coding import Coding
 from dpstats.specification.features import Features
@@ -200,9 +200,7 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     return replace(fit, null=found.null)
 
 
-def _bias(
-    moments: NoisyMoments, space: ModelSpace, gram: NDArray[np.float64], gamma: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _bias(moments: NoisyMoments, space: ModelSpace, gram: Spectrum, gamma: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the second-order bias of gamma, over directions of A that exceed the noise, shape (q,).
 
     With E the noise of A and h that of the moment vector at gamma, gamma has the error A^-1 h - A^-1 E A^-1 h + ..., of
@@ -212,10 +210,9 @@ def _bias(
     The expansion holds where the noise is small beside the curvature. In a direction where it is not, such as that of a
     level with few rows, the correction would be many times the error, in every coefficient.
     """
-    eigenvalues, vectors = np.linalg.eigh(gram)
-    strong = eigenvalues >= noise_level(moments, space.n_params - space.has_constant)
+    strong = gram.values >= noise_level(moments, space.n_params - space.has_constant)
     at_fit = moments.noise_of(moments.forms(space.q.T, residual_vector(gamma, space)))
-    values, kept = eigenvalues[strong], vectors[:, strong]
+    values, kept = gram.values[strong], gram.vectors[:, strong]
     mean = moments.weighted_forms((kept.T @ at_fit) * moments.variances / values[:, None], (space.q @ kept).T)
     return np.asarray(-kept @ ((kept.T @ (space.q.T @ mean)) / values))
 
@@ -252,8 +249,7 @@ def fit_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> LeastSq
     is not positive, no interval is bounded. The estimate is printed as the mechanism defines it, without correction.
     """
     gram = _gram(moments, space)
-    eigenvalues, vectors = np.linalg.eigh(gram)
-    curvature = eigenvalues + ridge.size
+    curvature, vectors = gram.values + ridge.size, gram.vectors
     positive = curvature > max(TRIMMED, SINGULAR * np.abs(curvature).max())
     kept = positive if ridge.trim else np.abs(curvature) > SMALLEST
     inverse = (vectors[:, kept] / curvature[kept]) @ vectors[:, kept].T
@@ -262,9 +258,8 @@ def fit_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> LeastSq
     return replace(fit, trimmed=not kept.all())
 
 
-def _gram(moments: NoisyMoments, space: ModelSpace) -> NDArray[np.float64]:
-    gram = space.q.T @ moments.matrix[:-1, :-1] @ space.q
-    return np.asarray((gram + gram.T) / 2)
+def _gram(moments: NoisyMoments, space: ModelSpace) -> Spectrum:
+    return Spectrum.of(space.q.T @ moments.matrix[:-1, :-1] @ space.q)
 
 
 def _with_covariance(
@@ -273,7 +268,7 @@ def _with_covariance(
     gamma: NDArray[np.float64],
     shown: NDArray[np.float64],
     inverse: NDArray[np.float64],
-    gram: NDArray[np.float64],
+    gram: Spectrum,
     singular: bool,
 ) -> LeastSquares:
     """Attach residual variance and covariance to a solution.
@@ -281,15 +276,13 @@ def _with_covariance(
     The residual sum of squares at the noisy solution is too small by 2 tr(A^-1 S) - tr(A^-1 G A^-1 S) in expectation,
     which is tr(A^-1 S) where A = G.
     """
-    eigenvalues, vectors = np.linalg.eigh(gram)
-    positive = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
     residual = residual_vector(gamma, space)
     noise = noise_covariance(moments, space, residual)
     df_resid = max(moments.n_complete - space.n_params, 1.0)
     through = inverse @ noise
-    deficit = float(2 * np.trace(through) - np.trace(inverse @ gram @ through))
+    deficit = float(2 * np.trace(through) - np.trace(inverse @ gram.matrix @ through))
     sigma2, sigma2_sd, clamped = _residual_variance(moments, space, residual, deficit, df_resid)
-    sampling = sigma2 * inverse @ positive @ inverse
+    sampling = sigma2 * inverse @ gram.positive_part @ inverse
     covariance = sampling + inverse @ noise @ inverse
     return LeastSquares(
         gamma, shown, inverse, sampling, residual, noise, covariance, sigma2, sigma2_sd, clamped, df_resid, singular

@@ -17,6 +17,36 @@ IDENTIFIED = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
+class Spectrum:
+    """A symmetric matrix by its eigenvalues and eigenvectors (zone: released).
+
+    Attributes
+    ----------
+    matrix : ndarray
+        Shape (q, q).
+    values : ndarray
+        Shape (q,), in ascending order.
+    vectors : ndarray
+        Shape (q, q), one a column.
+    """
+
+    matrix: NDArray[np.float64]
+    values: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, matrix: NDArray[np.float64]) -> Spectrum:
+        """Take a matrix apart that is symmetric up to rounding."""
+        symmetric = (matrix + matrix.T) / 2
+        return cls(symmetric, *np.linalg.eigh(symmetric))
+
+    @property
+    def positive_part(self) -> NDArray[np.float64]:
+        """The matrix without its negative eigenvalues."""
+        return (self.vectors * np.maximum(self.values, 0.0)) @ self.vectors.T
+
+
+@dataclass(frozen=True, slots=True)
 class Inverse:
     """Inverse of a symmetric matrix that may be singular (zone: released).
 
@@ -35,19 +65,19 @@ class Inverse:
     null: NDArray[np.float64] | None
 
 
-def invert(matrix: NDArray[np.float64], *, noisy: bool, floor: float = 0.0) -> Inverse:
+def invert(spectrum: Spectrum, *, noisy: bool, floor: float = 0.0) -> Inverse:
     """Invert a noisy matrix as it is, and one without noise on what it identifies.
 
     Parameters
     ----------
-    matrix : ndarray
-        Symmetric, shape (q, q).
+    spectrum : Spectrum
+        Of the matrix.
     noisy : bool
-        Whether it has noise.
+        Whether the matrix has noise.
     floor : float
         Eigenvalues up to it count as 0, beside those up to 1e-8 of the largest.
     """
-    eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    eigenvalues, vectors = spectrum.values, spectrum.vectors
     least = max(SINGULAR * np.abs(eigenvalues).max(), floor)
     small = np.abs(eigenvalues) <= least
     if not noisy:

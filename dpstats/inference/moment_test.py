@@ -116,6 +116,17 @@ def capped_statistic(t: float, q0: float, q1: float, q2: float) -> float:
     return min(abs(t) / math.sqrt(variance), cap)
 
 
+def shown_values(space: ModelSpace, fit: LeastSquares, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the bias-corrected estimates of contrasts rows @ beta, shape (m,), in coded units of the response.
+
+    Parameters
+    ----------
+    space, fit, rows
+        As for `contrasts`, which adds all that inference needs.
+    """
+    return np.asarray(rows @ np.linalg.solve(space.r, fit.origin + fit.shown), dtype=np.float64)
+
+
 def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows: NDArray[np.float64]) -> list[Contrast]:
     """Return the inference for contrasts rows @ beta, in coded units of the response.
 
@@ -130,7 +141,7 @@ def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows:
     rows : ndarray
         Shape (m, q), contrasts of the coefficients of the model columns.
     """
-    in_basis = np.linalg.solve(space.r.T, rows.T)
+    in_basis, shown = np.linalg.solve(space.r.T, rows.T), shown_values(space, fit, rows)
     leverage = fit.inverse @ in_basis
     forms = moments.noise_of(moments.forms((space.q @ leverage).T, fit.residual))
     sampling = np.maximum(np.einsum("im,ij,jm->m", in_basis, fit.sampling, in_basis), 0.0)
@@ -145,7 +156,7 @@ def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows:
         found.append(
             Contrast(
                 estimate=float(in_basis[:, m] @ (fit.origin + fit.gamma)),
-                shown=float(in_basis[:, m] @ (fit.origin + fit.shown)),
+                shown=float(shown[m]),
                 sampling=part,
                 q0=part + float(v @ h0**2),
                 q1=2 * float(v @ (h0 * turn)),

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.inference.estimates import LeastSquares, ModelSpace, noise_covariance, residual_vector
-from dpstats.inference.inverse import SINGULAR, SMALLEST, invert
+from dpstats.inference.inverse import SINGULAR, SMALLEST, Spectrum, invert
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.score_moments import ScoreMoments
 
@@ -47,18 +47,16 @@ def fit_scores(
     is taken for at least the noise's size, so that the estimate stays near the released minimiser. Covariance H^-1
     (score covariance + cov b + noise of H~ at delta + A cov(nu) A) H^-1.
     """
-    hessian = space.q.T @ moments.matrix[:-1, :-1] @ space.q
-    eigenvalues, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
-    positive = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+    spectrum = Spectrum.of(space.q.T @ moments.matrix[:-1, :-1] @ space.q)
     noisy = bool(moments.variances.any())
-    found = invert(hessian, noisy=noisy, floor=floor)
+    found = invert(spectrum, noisy=noisy, floor=floor)
     inverse = found.inverse
     shift = space.q.T @ moments.matrix[:-1, -1]
     gamma = shown = inverse @ shift
     if noisy:
-        level = max(_noise_level(moments), SINGULAR * np.abs(eigenvalues).max(), SMALLEST)
-        shown = (vectors / np.maximum(eigenvalues, level)) @ vectors.T @ shift
-    score = positive if meat is None else space.q.T @ meat @ space.q
+        level = max(_noise_level(moments), SINGULAR * np.abs(spectrum.values).max(), SMALLEST)
+        shown = (spectrum.vectors / np.maximum(spectrum.values, level)) @ spectrum.vectors.T @ shift
+    score = spectrum.positive_part if meat is None else space.q.T @ meat @ space.q
     if isinstance(moments, ScoreMoments):
         score = moments.with_hessian_noise(score, inverse @ score @ inverse, space)
     sampling = inverse @ score @ inverse

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpstats.errors import OptionError, shown
 from dpstats.inference.diagnostics import kappa
 from dpstats.inference.estimates import LeastSquares, ModelSpace
-from dpstats.inference.moment_test import Contrast, contrasts
+from dpstats.inference.moment_test import Contrast, contrasts, shown_values
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.r_squared import RSquared, r_squared
 from dpstats.inference.robust import with_robust_sampling
@@ -127,7 +127,8 @@ class FittedModel:
     @property
     def params(self) -> pd.Series:
         """Estimated coefficients, corrected for the bias that noise in X'X causes to second order; shape (q,)."""
-        return self._series([self._space.half * c.shown for c in self._coefficients])
+        shown = shown_values(self._space, self._fit, np.eye(self._space.n_params))
+        return self._series(self._space.half * shown)
 
     @property
     def bse(self) -> pd.Series:
