@@ -19,7 +19,7 @@ from dpstats.privacy.notions import Budget, stage_strength
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import as_source
 from dpstats.release.noise import RealNoise
-from dpstats.specification import rowmap
+from dpstats.specification import row_symbols
 from dpstats.specification.coercion import to_numbers
 from dpstats.specification.design import build_design
 from dpstats.specification.rowmap import RowMap
@@ -72,7 +72,7 @@ def n_released_exactly(patch):
 
 
 def no_clipping(patch):
-    true = rowmap.coerce
+    true = row_symbols.coerce
 
     def coerce(schema, columns, n_rows, missing="drop"):
         values, complete = true(schema, columns, n_rows, missing)
@@ -81,11 +81,12 @@ def no_clipping(patch):
                 values[name] = np.nan_to_num(to_numbers(raw))
         return values, complete
 
-    def code_scalar(numbers, symbol, radius=1.0, out=None):
-        return np.multiply((numbers - symbol.mid) / symbol.half, radius, out=out)
+    def code_scalar(numbers, symbol, radius=1.0, out=None, *, whole=False):
+        coded = np.multiply((numbers - symbol.mid) / symbol.half, radius, out=out)
+        return np.rint(coded, out=coded) if whole else coded
 
-    patch.setattr(rowmap, "coerce", coerce)
-    patch.setattr(rowmap, "_code_scalar", code_scalar)
+    patch.setattr(row_symbols, "coerce", coerce)
+    patch.setattr(row_symbols, "code_scalar", code_scalar)
 
 
 def the_wrong_norm(patch):

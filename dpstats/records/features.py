@@ -44,7 +44,7 @@ def feature_rows(partition: Partition, features: Features, bits: int) -> tuple[N
             combine_columns(coded.columns, weights * radius, out=column)
             np.clip(column, -radius, radius, out=column)
             np.copyto(column, 0.0, where=np.isnan(column))
-    np.rint(rows, out=rows)
+            np.rint(column, out=column)
     rows[~coded.complete] = 0.0
     return rows, int(np.count_nonzero(coded.complete))
 

@@ -11,7 +11,7 @@ from dpstats.records.source import Partition, Source
 from dpstats.specification.coercion import coerce
 from dpstats.specification.design import Design
 from dpstats.specification.grids import Values, as_frame
-from dpstats.specification.rowmap import read_weights
+from dpstats.specification.row_symbols import read_weights
 from dpstats.specification.symbols import ScalarSymbol
 
 

@@ -34,7 +34,7 @@ def lattice_rows(partition: Partition, row_map: RowMap, bits: int) -> tuple[NDAr
         PRIVATE, number of complete rows.
     """
     coded = row_map.code(partition.columns, partition.n_rows, 2.0**bits)
-    rows = np.rint(coded.columns, out=coded.columns)
+    rows = coded.columns
     guard_vectors(rows, row_map.blocks, bits, row_map.coding.noise)
     rows[~coded.complete] = 0.0
     return rows, int(np.count_nonzero(coded.complete))
@@ -76,7 +76,7 @@ def lattice_cells(partition: Partition, row_map: RowMap, bits: int) -> LatticeCe
     coded = row_map.code_cells(partition.columns, partition.n_rows, 2.0**bits)
     narrow = [block for block in row_map.blocks if not is_wide(block)]
     sizes = [block.n_columns for block in row_map.blocks if is_wide(block)]
-    rows = np.rint(coded.dense, out=coded.dense)
+    rows = coded.dense
     guard_vectors(rows, narrow, bits, row_map.coding.noise)
     rows[~coded.complete] = 0.0
     entries = [None if entry is None else np.rint(entry * 2.0**bits) for entry in coded.entries]

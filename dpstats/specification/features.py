@@ -85,9 +85,8 @@ class Features:
     @property
     def is_diagonal(self) -> bool:
         """True if each feature is a multiple of the coded column at its place."""
-        return (
-            self.combine.shape[0] == self.combine.shape[1] and not (self.combine - np.diag(np.diag(self.combine))).any()
-        )
+        rows, columns = self.combine.shape
+        return bool(rows == columns and np.count_nonzero(self.combine) == np.count_nonzero(np.diag(self.combine)))
 
     @property
     def size(self) -> float:

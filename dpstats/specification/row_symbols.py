@@ -1,0 +1,268 @@
+"""The symbols of a formula in one block of rows, by pure functions in which no row sees another.
+
+A column of few whole numbers, such as an age in years, is looked up: what becomes of each number that it can be is
+public, and worked out once instead of row by row, by the same functions.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.specification.blocks import Block
+from dpstats.specification.coding import Coding, NoiseKind
+from dpstats.specification.coercion import coerce
+from dpstats.specification.grids import Values
+from dpstats.specification.rules import RowRules
+from dpstats.specification.schema import Column, Continuous, Schema
+from dpstats.specification.symbols import ScalarSymbol, VectorSymbol
+
+FEW = 2**11
+"""A column of whole numbers is looked up if its bounds lie between 0 and this."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Numbers:
+    """A scalar symbol in raw units, clipped to its bounds (zone: as the rows).
+
+    Attributes
+    ----------
+    found : ndarray
+        Shape (n,); with `places`, one for each of the numbers 0, 1, ... that a column can be.
+    symbol : ScalarSymbol or None
+        None for the two levels of a factor, as 0 and 1.
+    places : ndarray of int or None
+        That column, shape (n,); a number beyond its bounds counts as the nearest of those numbers.
+    """
+
+    found: NDArray[np.generic]
+    symbol: ScalarSymbol | None
+    places: NDArray[np.integer[Any]] | None
+
+    def __repr__(self) -> str:
+        return "Numbers()"
+
+    def coded(
+        self, radius: float = 1.0, out: NDArray[np.float64] | None = None, *, whole: bool = False
+    ) -> NDArray[np.float64]:
+        """Return the symbol coded to [-radius, radius], rounded to whole numbers if asked for, shape (n,)."""
+        if self.places is None:
+            return code_scalar(self.found, self.symbol, radius, out, whole=whole)
+        return code_scalar(self.found, self.symbol, radius, whole=whole).take(self.places, mode="clip", out=out)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RowSymbols:
+    """What blocks are made of (zone: as the rows).
+
+    Attributes
+    ----------
+    values : dict of str to ndarray
+        Coerced columns, at least those that are factors.
+    numbers : dict of str to Numbers
+        Scalar symbols.
+    scalars : dict of str to ndarray
+        Those in [-1, 1], shape (n,), that a block needs which is more than the symbol itself.
+    vectors : dict of str to ndarray
+        Vector symbols, shape (n, width).
+    scale : ndarray or None
+        A factor for the whole row, at most 1, shape (n,).
+    complete : ndarray of bool
+        Shape (n,).
+    """
+
+    values: Values
+    numbers: Mapping[str, Numbers]
+    scalars: Mapping[str, NDArray[np.float64]]
+    vectors: Mapping[str, NDArray[np.float64]]
+    scale: NDArray[np.float64] | None
+    complete: NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        return "RowSymbols()"
+
+    def monomial(self, block: Block) -> list[NDArray[np.float64]]:
+        """Return the block's monomial per row, in a list; an empty one stands for 1."""
+        powers = [_chebyshev(self.scalars[symbol], degree) for symbol, degree in block.degrees]
+        return [functools.reduce(np.multiply, powers)] if powers else []
+
+    def entry(self, block: Block) -> NDArray[np.float64] | None:
+        """Return the entry of each row in a block of cells, None for 1 everywhere."""
+        factors = self.monomial(block) + ([] if self.scale is None else [self.scale])
+        return functools.reduce(np.multiply, factors) if factors else None
+
+    def cell(self, block: Block) -> NDArray[np.intp]:
+        """Return the column of a block of cells in which each row has its entry."""
+        codes = [np.asarray(self.values[factor], dtype=np.intp) for factor in block.factors]
+        return codes[0] if len(codes) == 1 else np.asarray(np.ravel_multi_index(tuple(codes), block.shape))
+
+
+def is_symbol(block: Block) -> bool:
+    """Tell whether a block is one scalar symbol and nothing else."""
+    return block.is_single and len(block.degrees) == 1 and block.degrees[0][1] == 1
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Rows:
+    """Coerced columns: of the rows themselves; or of one public row for each number that a column can be."""
+
+    values: Values
+    complete: NDArray[np.bool_]
+    places: NDArray[np.integer[Any]] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.complete)
+
+    def spread(self, found: NDArray[np.generic]) -> NDArray[Any]:
+        """Return of each row what was found, shape (n, ...)."""
+        return found if self.places is None else found.take(self.places, axis=0, mode="clip")
+
+
+def row_symbols(
+    coding: Coding, blocks: Sequence[Block], columns: Mapping[str, Any], n_rows: int, *, with_response: bool
+) -> RowSymbols:
+    """Work out the symbols that blocks are made of.
+
+    Parameters
+    ----------
+    coding : Coding
+        The coded columns.
+    blocks : sequence of Block
+        Blocks that are wanted.
+    columns : mapping of str to array
+        Raw columns of length `n_rows`, ndarrays or pandas extension arrays.
+    n_rows : int
+        Length of the block of rows.
+    with_response : bool
+        Whether blocks include the response, and rows are weighted.
+    """
+    design, rules = coding.design, coding.design.rules
+    schema, names = design.schema, design.variables if with_response else design.regressor_variables
+    scalar_names = {name for block in blocks for name, _ in block.degrees}
+    vector_names = {name for block in blocks for name in block.vectors}
+    factors = {name for block in blocks for name in block.factors}
+    uses = {name: _variables(design.scalars.get(name), name) for name in scalar_names}
+    uses |= {name: design.vectors[name].symbol.variables for name in vector_names}
+    joint = {name for used in uses.values() if len(used) > 1 for name in used} | factors  # of a row, not of a number
+    few = {name: _how_few(columns[name], schema[name]) for name in names if name not in joint}
+    public = {name: _public_rows(schema, name, size, columns[name]) for name, size in few.items() if size}
+    rows = _Rows(*coerce(schema, {name: columns[name] for name in names if name not in public}, n_rows, rules.missing))
+
+    complete = rows.complete
+    numbers: dict[str, Numbers] = {}
+    vectors: dict[str, NDArray[np.float64]] = {}
+    for name, used in uses.items():
+        at = public.get(used[0], rows) if len(used) == 1 else rows
+        finite: NDArray[np.bool_] | None
+        if name in vector_names:
+            vector, finite = _vector(design.vectors[name], at, coding.noise)
+            vectors[name] = at.spread(vector)
+        else:
+            symbol = design.scalars.get(name)
+            found, finite = _scalar(name, symbol, at)
+            numbers[name] = Numbers(found, symbol, at.places)
+        if finite is not None:
+            complete = complete & at.spread(finite)
+    factored = {name for block in blocks if not is_symbol(block) for name, _ in block.degrees}
+    scalars = {name: numbers[name].coded() for name in factored}
+    scale = None
+    if with_response and rules.weights is not None:
+        weight, known = read_weights(rules, columns, n_rows)
+        scale, complete = np.sqrt(weight / rules.weights.bounds.upper), complete & known
+    complete = complete if rules.missing == "drop" else np.ones(n_rows, dtype=bool)
+    return RowSymbols(rows.values, numbers, scalars, vectors, scale, complete)
+
+
+def _variables(symbol: ScalarSymbol | None, name: str) -> tuple[str, ...]:
+    return (name,) if symbol is None else symbol.symbol.variables
+
+
+def _how_few(raw: Any, column: Column) -> int:
+    """Return how many of the numbers 0, 1, ... are looked up, from dtype and bounds alone; 0 to read every row."""
+    whole = type(raw) is np.ndarray and raw.dtype.kind in "iu" and np.can_cast(raw.dtype, np.intp)
+    if not whole or not isinstance(column, Continuous) or column.lower < 0 or column.upper >= FEW:
+        return 0
+    return math.ceil(column.upper) + 1
+
+
+def _public_rows(schema: Schema, name: str, size: int, raw: NDArray[np.integer[Any]]) -> _Rows:
+    return _Rows(*coerce(schema, {name: np.arange(size)}, size), raw)
+
+
+def _scalar(
+    name: str, symbol: ScalarSymbol | None, rows: _Rows
+) -> tuple[NDArray[np.generic], NDArray[np.bool_] | None]:
+    """Return a scalar symbol, clipped, and where it is finite (None for everywhere: raw columns are coerced)."""
+    if symbol is None or symbol.evaluate is None:
+        return rows.values[name], None
+    raw = symbol.evaluate(rows.values, rows.n_rows)
+    finite = np.isfinite(raw)
+    return np.clip(np.where(finite, raw, symbol.mid), symbol.lower, symbol.upper), finite
+
+
+def _vector(symbol: VectorSymbol, rows: _Rows, noise: NoiseKind) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return a vector symbol in units of its radius, and where it is finite; rows beyond the radius become 0."""
+    raw = symbol.evaluate(rows.values, rows.n_rows)
+    finite: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(raw), axis=1)
+    radius = symbol.radius_l1 if noise == "laplace" else symbol.radius_l2
+    scaled = np.where(finite[:, None], raw, 0.0) / radius
+    scaled[_row_norms(scaled, noise) > 1.0] = 0.0
+    return scaled, finite
+
+
+def read_weights(
+    rules: RowRules, columns: Mapping[str, Any], n_rows: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the clipped weight of each row, 1 without weights, and where it is known; in the zone of the rows."""
+    if rules.weights is None:
+        return np.ones(n_rows), np.ones(n_rows, dtype=bool)
+    name = rules.weights.column
+    values, known = coerce(Schema({name: rules.weights.bounds}), {name: columns[name]}, n_rows, rules.missing)
+    return np.asarray(values[name], dtype=np.float64), known
+
+
+def _row_norms(rows: NDArray[np.float64], noise: NoiseKind) -> NDArray[np.float64]:
+    """Return each row's L1 norm, or squared L2 norm, added up column by column in fixed order."""
+    total = np.zeros(len(rows))
+    for column in rows.T:
+        total += np.abs(column) if noise == "laplace" else column * column
+    return total
+
+
+def code_scalar(
+    numbers: NDArray[np.generic],
+    symbol: ScalarSymbol | None,
+    radius: float = 1.0,
+    out: NDArray[np.float64] | None = None,
+    *,
+    whole: bool = False,
+) -> NDArray[np.float64]:
+    """Map clipped raw values to [-radius, radius]; whole numbers if asked for."""
+    if symbol is None or symbol.sign:
+        radius = np.rint(radius) if whole else radius
+        upper = np.greater(numbers, 0.5 if numbers.dtype.kind == "f" else 0)
+        coded = np.multiply(upper.view(np.int8), 2.0 * radius, out=out)
+        coded -= radius
+        return np.asarray(coded)
+    coded = np.subtract(numbers, symbol.mid, out=out, dtype=np.float64)
+    coded /= symbol.half
+    coded *= radius
+    np.clip(coded, -abs(radius), abs(radius), out=coded)
+    return np.asarray(np.rint(coded, out=coded) if whole else coded)
+
+
+def _chebyshev(z: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
+    """T_degree(z), clipped to [-1, 1] against rounding."""
+    if degree == 1:
+        return z
+    previous, current = np.ones_like(z), z
+    for _ in range(degree - 1):
+        previous, current = current, 2 * z * current - previous
+    return np.clip(current, -1.0, 1.0)

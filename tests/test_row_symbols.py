@@ -1,0 +1,102 @@
+"""A column of few whole numbers is looked up: the same integers as from the same numbers read row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import planned
+
+import dpstats as dps
+from dpstats.records.rows import lattice_cells, lattice_rows
+from dpstats.records.source import Partition
+from dpstats.specification import row_symbols
+from dpstats.specification.rowmap import RowMap
+
+N = 3000
+SCHEMA = {"y": dps.Continuous(0, 50), "x": dps.Continuous(-1, 1), "g": dps.Categorical(list("abc"))}
+FORMULAS = [
+    "y ~ a",
+    "a ~ x",
+    "y ~ a + I(a ** 2) + np.log(a + 3)",
+    "y ~ bs(a, df=5)",
+    "y ~ I(a > 20)",
+    "y ~ a * x",
+    "y ~ a * C(g) + bs(a, df=4) : x",
+    "y ~ np.hypot(a, x) + a",
+]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
+def table(dtype, rng):
+    limits = np.iinfo(dtype)
+    ages = rng.integers(0, 110, N).astype(dtype)
+    ages[:6] = limits.min, limits.max, limits.max - 1, 0, 100, 101
+    return {"a": ages, "x": rng.uniform(-1, 1, N), "y": rng.uniform(-5, 60, N), "g": rng.choice(list("abcd"), N)}
+
+
+def rows_of(plan, columns):
+    return lattice_rows(Partition(columns, N), RowMap(plan.coding), plan.bits)
+
+
+@pytest.mark.parametrize("bounds", [(0, 100), (18.5, 90.25), (1, 40)], ids=str)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_whole_numbers_give_what_the_same_floats_give(formula, dtype, bounds, rng):
+    columns = table(dtype, rng)
+    for budget in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}):
+        plan = planned(formula, columns, SCHEMA | {"a": dps.Continuous(*bounds)}, **budget).plan
+        found, n = rows_of(plan, columns)
+        as_read, n_as_read = rows_of(plan, columns | {"a": columns["a"].astype(np.float64)})
+        assert np.array_equal(found, as_read)
+        assert n == n_as_read
+        cells = lattice_cells(Partition(columns, N), RowMap(plan.coding), plan.bits)
+        assert np.array_equal(cells.dense, found)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bounds", "formula", "looked_up"),
+    [
+        ("int64", (0, 100), "y ~ a + I(a ** 2)", True),
+        ("uint8", (0, 100), "y ~ a", True),
+        ("int64", (0, row_symbols.FEW - 1), "y ~ a", True),
+        ("int64", (0, row_symbols.FEW), "y ~ a", False),
+        ("int64", (-1, 100), "y ~ a", False),
+        ("uint64", (0, 100), "y ~ a", False),
+        ("float64", (0, 100), "y ~ a", False),
+        ("int64", (0, 100), "y ~ a + np.hypot(a, x)", False),
+    ],
+)
+def test_dtype_bounds_and_formula_decide_what_is_looked_up(dtype, bounds, formula, looked_up, rng):
+    columns = table("int64", rng)
+    columns["a"] = np.clip(columns["a"], 0, 100).astype(dtype)
+    row_map = RowMap(planned(formula, columns, SCHEMA | {"a": dps.Continuous(*bounds)}, epsilon=1.0).plan.coding)
+    symbols = row_symbols.row_symbols(row_map.coding, row_map.blocks, columns, N, with_response=True)
+    assert (symbols.numbers["a"].places is columns["a"]) == looked_up
+    assert ("a" in symbols.values) != looked_up
+
+
+@pytest.mark.parametrize("missing", ["drop", "none"])
+def test_a_looked_up_column_leaves_other_cells_missing(missing, rng):
+    columns = table("int64", rng)
+    columns["x"][:50] = np.nan
+    bounds = {"y": (0, 50), "x": (-1, 1), "a": (0, 100)}
+    fits = [
+        dps.dp_ols("y ~ a + x", data, np.inf, bounds=bounds, missing=missing)
+        for data in (columns, columns | {"a": columns["a"].astype(float)})
+    ]
+    assert fits[0].nobs == fits[1].nobs == (N if missing == "none" else N - 50)
+    assert fits[0].params.equals(fits[1].params)
+
+
+def test_weights_scale_a_looked_up_column(rng):
+    columns = table("int16", rng) | {"w": rng.uniform(0, 4, N)}
+    bounds = {"y": (0, 50), "a": (0, 100), "w": (0, 4)}
+    fits = [
+        dps.dp_ols("y ~ a", data, np.inf, bounds=bounds, weights="w")
+        for data in (columns, columns | {"a": columns["a"].astype(float)})
+    ]
+    assert fits[0].params.equals(fits[1].params)
