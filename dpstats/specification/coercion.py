@@ -143,8 +143,9 @@ def to_codes(values: Any, levels: Sequence[Hashable]) -> NDArray[np.int64]:
     if isinstance(values.dtype, pd.CategoricalDtype | pd.StringDtype):
         whole = isinstance(values.dtype, pd.CategoricalDtype)
         places, cells = (values.codes, values.categories.array) if whole else pd.factorize(values)
-        table = [*_cell_codes(cells_of(cells), levels), -1]
-        return np.asarray(np.array(table, dtype=np.int64).take(places))
+        is_text = whole and is_arrow_text(cells.dtype)
+        table = to_codes(cells, levels) if is_text else np.array(_cell_codes(cells_of(cells), levels), dtype=np.int64)
+        return np.asarray(np.append(table, -1).take(places, mode="wrap"))
     kind = kind_of(values.dtype)
     if kind in {"number", "bool"}:
         return _number_codes(to_numbers(values), *_public(_sorted_levels, tuple(levels), _own_dtype(values.dtype)))

@@ -210,7 +210,7 @@ class Schema:
 
 def is_unicode(text: str) -> bool:
     """Tell whether a text can be encoded: half of a surrogate pair cannot, and breaks libraries below."""
-    return not any("\ud800" <= char <= "\udfff" for char in text)
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _mapping(argument: str, value: Any) -> Mapping[str, Any]:
