@@ -74,7 +74,8 @@ def test_dtype_bounds_and_formula_decide_what_is_looked_up(dtype, bounds, formul
     columns = table("int64", rng)
     columns["a"] = np.clip(columns["a"], 0, 100).astype(dtype)
     row_map = RowMap(planned(formula, columns, SCHEMA | {"a": dps.Continuous(*bounds)}, epsilon=1.0).plan.coding)
-    symbols = row_symbols.row_symbols(row_map.coding, row_map.blocks, columns, N, with_response=True)
+    plan = row_symbols.plan_symbols(row_map.coding, row_map.blocks, with_response=True)
+    symbols = row_symbols.row_symbols(plan, columns, N)
     assert (symbols.numbers["a"].places is columns["a"]) == looked_up
     assert ("a" in symbols.values) != looked_up
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from dpstats.release.filtered import WeightedCells
 from dpstats.specification.cells import CellGrid
 from dpstats.specification.features import Features
-from dpstats.specification.rowmap import RowMap
 
 Family = Literal["linear", "logistic"]
 CHUNK = 500_000
@@ -52,7 +51,7 @@ def regress(features: Features, grid: CellGrid, sample: WeightedCells, family: F
 
 def _centres(features: Features, grid: CellGrid, cells: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return features and coded outcome of rows at the centres of cells, shape (n, d + 1)."""
-    coded = RowMap(features.coding).code(grid.rows(cells), len(cells))
+    coded = features.row_map.code(grid.rows(cells), len(cells))
     return np.asarray(coded.columns @ features.combine.T)
 
 

@@ -9,7 +9,6 @@ from dpstats.records.moments import MomentSums, exact_products
 from dpstats.records.rows import combine_columns
 from dpstats.records.source import Partition, Source
 from dpstats.specification.features import Features
-from dpstats.specification.rowmap import RowMap
 
 
 def feature_rows(partition: Partition, features: Features, bits: int) -> tuple[NDArray[np.float64], int]:
@@ -32,7 +31,7 @@ def feature_rows(partition: Partition, features: Features, bits: int) -> tuple[N
     n_complete : int
         PRIVATE, number of complete rows.
     """
-    row_map, radii = RowMap(features.coding), features.lattice_radii(bits)
+    row_map, radii = features.row_map, features.lattice_radii(bits)
     if features.is_diagonal:
         own = np.clip(np.diag(features.combine) * radii, -radii, radii)
         coded = row_map.code(partition.columns, partition.n_rows, own)
@@ -66,8 +65,7 @@ def sum_products(source: Source, features: Features, bits: int) -> MomentSums:
         rows, n_complete = feature_rows(partition, features, bits)
         return MomentSums(exact_products(rows), n_complete)
 
-    variables = RowMap(features.coding).variables
-    sums: MomentSums = source.map_reduce(variables, partition_sums, lambda a, b: a + b)
+    sums: MomentSums = source.map_reduce(features.row_map.variables, partition_sums, lambda a, b: a + b)
     return sums
 
 

@@ -54,16 +54,16 @@ def exact_products(rows: NDArray[np.float64]) -> NDArray[np.int64]:
     products = np.zeros((rows.shape[1], rows.shape[1]), dtype=np.int64)
     for start in range(0, len(rows), EXACT_ROWS):
         columns = rows[start : start + EXACT_ROWS].T
-        products += (_by_column(columns) if len(columns) < MANY_COLUMNS else columns @ columns.T).astype(np.int64)
-    return products
+        products += (columns @ columns.T if len(columns) >= MANY_COLUMNS else _by_column(columns)).astype(np.int64)
+    return np.tril(products) + np.tril(products, -1).T
 
 
 def _by_column(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return columns @ columns.T, where a matrix product would spend its time on putting few columns in order."""
-    products = np.empty((len(columns), len(columns)))
+    """Return the lower triangle of columns @ columns.T, without putting few columns in order for a matrix product."""
+    lower = np.zeros((len(columns), len(columns)))
     for j, column in enumerate(columns):
-        products[j, : j + 1] = products[: j + 1, j] = columns[: j + 1] @ column
-    return products
+        np.matmul(columns[: j + 1], column, out=lower[j, : j + 1])
+    return lower
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -17,7 +17,6 @@ from dpstats.records.source import Partition, Source, silence
 from dpstats.records.watched import unwatched
 from dpstats.specification.losses import Loss
 from dpstats.specification.predictors import BITS, Predictors
-from dpstats.specification.rowmap import RowMap
 
 KEPT_ENTRIES = 2**27
 """Tables of up to so many numbers (1 GB) are coded once and kept while they are needed; larger ones are read again."""
@@ -73,7 +72,7 @@ class Table:
         if self.kept is None:
             predictors = self.predictors
             return self.source.map_reduce(
-                predictors.variables, lambda part: function(predictor_rows(part, predictors)), add
+                predictors.row_map.variables, lambda part: function(predictor_rows(part, predictors)), add
             )
         with silence():
             total = function(self.kept[0])
@@ -101,7 +100,7 @@ def as_table(source: Source, predictors: Predictors) -> Table:
     if source.is_distributed or source.n_rows * (predictors.n_columns + 1) > KEPT_ENTRIES:
         return Table(unwatched(source), predictors, None)
     kept = source.map_reduce(
-        predictors.variables, lambda part: [predictor_rows(part, predictors)], lambda a, b: [*a, *b]
+        predictors.row_map.variables, lambda part: [predictor_rows(part, predictors)], lambda a, b: [*a, *b]
     )
     return Table(source, predictors, kept)
 
@@ -111,7 +110,7 @@ def predictor_rows(partition: Partition, predictors: Predictors) -> Rows:
     if predictors.features is not None:
         rows, _ = feature_rows(partition, predictors.features, BITS)
     else:
-        rows, _ = lattice_rows(partition, RowMap(predictors.coding), BITS)
+        rows, _ = lattice_rows(partition, predictors.row_map, BITS)
     z = np.ascontiguousarray(rows[:, predictors.keep])
     z *= 2.0**-BITS
     return Rows(z, rows[:, -1] * 2.0**-BITS)

@@ -26,6 +26,7 @@ from dpstats.results.objective_release import ObjectiveRelease
 from dpstats.results.perturbed_release import PerturbedRelease
 from dpstats.results.release import MomentRelease
 from dpstats.specification.design import Design
+from dpstats.specification.remember import remembered
 from dpstats.specification.view import ModelView
 
 
@@ -43,6 +44,12 @@ class RobustScale:
 
     cov_type: str
     ratios: NDArray[np.float64] | None
+
+
+@remembered
+def _index(names: tuple[str, ...]) -> pd.Index:
+    """Return texts as an index, which takes longer to make than the coefficients of a small model."""
+    return pd.Index(names)
 
 
 class FittedModel:
@@ -121,8 +128,13 @@ class FittedModel:
     def _fit_quality(self) -> RSquared:
         return r_squared(self._moments, self._space, self._fit)
 
+    @property
+    def _terms(self) -> pd.Index:
+        """Names of the coefficients; a view, whose own name a user may change."""
+        return _index(tuple(self.model.exog_names)).view()
+
     def _series(self, values: Sequence[float] | NDArray[np.float64]) -> pd.Series:
-        return pd.Series(np.asarray(values, dtype=np.float64), index=self.model.exog_names)
+        return pd.Series(np.asarray(values, dtype=np.float64), index=self._terms)
 
     @property
     def params(self) -> pd.Series:
@@ -183,7 +195,7 @@ class FittedModel:
         """
         level = check_alpha(alpha)
         ends = self._space.half * np.array([c.interval(level) for c in self._coefficients])
-        table = pd.DataFrame(ends, index=self.model.exog_names)
+        table = pd.DataFrame(ends, index=self._terms)
         if cols is None:
             return table
         names = self.model.exog_names
@@ -197,7 +209,7 @@ class FittedModel:
         back = np.linalg.inv(self._space.r)
         matrix = self._space.half**2 * back @ self._fit.covariance @ back.T
         matrix = np.full_like(matrix, np.nan) if self._fit.trimmed else matrix
-        return pd.DataFrame(matrix, index=self.model.exog_names, columns=self.model.exog_names)
+        return pd.DataFrame(matrix, index=self._terms, columns=self._terms)
 
     # -- sizes and fit -----------------------------------------------------------------------------------------------
 

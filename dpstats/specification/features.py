@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ PROBABILITY_SLOPE = 2.0
 """Least squares of u = 2y - 1, times 2, is 4 x least squares of y - 1/2: the minimiser of the Taylor logistic loss."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Features:
     """The d columns of a model on a common box (zone: public).
 
@@ -66,6 +67,11 @@ class Features:
     intercept: int
     mid: float
     half: float
+
+    @cached_property
+    def row_map(self) -> RowMap:
+        """From raw columns to the coded ones, the response included."""
+        return RowMap(self.coding)
 
     @property
     def n_features(self) -> int:

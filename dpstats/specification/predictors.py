@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class Ball:
         return np.asarray((d + 1) * (d + 2) * (1 / gamma) ** 2 * np.concatenate(each))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Predictors:
     """The q columns of a model as a perturbed loss sees them (zone: public).
 
@@ -125,10 +126,10 @@ class Predictors:
         """Number of columns, q."""
         return len(self.keep)
 
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """Raw columns that are read, the outcome's included."""
-        return RowMap(self.coding).variables
+    @cached_property
+    def row_map(self) -> RowMap:
+        """From raw columns to the coded ones, the outcome included."""
+        return RowMap(self.coding)
 
     def radius(self, block: Block) -> float:
         """Return the largest L1 norm of a lattice row in a block."""

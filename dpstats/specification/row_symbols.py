@@ -1,7 +1,7 @@
 """The symbols of a formula in one block of rows, by pure functions in which no row sees another.
 
 A column of few whole numbers, such as an age in years, is looked up: what becomes of each number that it can be is
-public, and worked out once instead of row by row, by the same functions.
+public, and worked out once for all rows, by the same functions.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 from dpstats.specification.blocks import Block
 from dpstats.specification.coding import Coding, NoiseKind
 from dpstats.specification.coercion import coerce
+from dpstats.specification.design import Design
 from dpstats.specification.grids import Values
 from dpstats.specification.rules import RowRules
 from dpstats.specification.schema import Column, Continuous, Schema
 from dpstats.specification.symbols import ScalarSymbol, VectorSymbol
 
 FEW = 2**11
-"""A column of whole numbers is looked up if its bounds lie between 0 and this."""
+"""A column of whole numbers is looked up if its bounds are at least 0 and below this."""
+Found = tuple[NDArray[Any], NDArray[np.bool_] | None]
+"""A symbol at some numbers, and where it is finite; None for everywhere."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,7 +41,7 @@ class Numbers:
     symbol : ScalarSymbol or None
         None for the two levels of a factor, as 0 and 1.
     places : ndarray of int or None
-        That column, shape (n,); a number beyond its bounds counts as the nearest of those numbers.
+        That column, shape (n,); a number beyond them counts as the nearest.
     """
 
     found: NDArray[np.generic]
@@ -108,27 +111,40 @@ def is_symbol(block: Block) -> bool:
     return block.is_single and len(block.degrees) == 1 and block.degrees[0][1] == 1
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class _Rows:
-    """Coerced columns: of the rows themselves; or of one public row for each number that a column can be."""
+@dataclass(frozen=True, slots=True)
+class SymbolPlan:
+    """Which symbols blocks are made of, and from which raw columns (zone: public).
 
-    values: Values
-    complete: NDArray[np.bool_]
-    places: NDArray[np.integer[Any]] | None = None
+    Attributes
+    ----------
+    design : Design
+        Declarations, symbols and what is said of rows.
+    noise : {"laplace", "gaussian"}
+        Which norm of a vector symbol is limited.
+    names : tuple of str
+        Raw columns, without that of weights.
+    variables : dict of str to tuple of str
+        Raw columns of each symbol.
+    factored : tuple of str
+        Scalar symbols that a block needs which is more than the symbol itself.
+    weighted : bool
+        Whether rows have weights.
+    tables : dict of str to dict of str to (ndarray, ndarray or None)
+        By column that may be looked up, for each of its symbols what it is at the numbers 0, 1, ..., shape (m,) or (m,
+        width), and where it is finite (None for everywhere).
+    """
 
-    @property
-    def n_rows(self) -> int:
-        return len(self.complete)
+    design: Design
+    noise: NoiseKind
+    names: tuple[str, ...]
+    variables: Mapping[str, tuple[str, ...]]
+    factored: tuple[str, ...]
+    weighted: bool
+    tables: Mapping[str, Mapping[str, Found]]
 
-    def spread(self, found: NDArray[np.generic]) -> NDArray[Any]:
-        """Return of each row what was found, shape (n, ...)."""
-        return found if self.places is None else found.take(self.places, axis=0, mode="clip")
 
-
-def row_symbols(
-    coding: Coding, blocks: Sequence[Block], columns: Mapping[str, Any], n_rows: int, *, with_response: bool
-) -> RowSymbols:
-    """Work out the symbols that blocks are made of.
+def plan_symbols(coding: Coding, blocks: Sequence[Block], *, with_response: bool) -> SymbolPlan:
+    """Find the symbols that blocks are made of, and look-up tables of those that depend on a single bounded column.
 
     Parameters
     ----------
@@ -136,80 +152,117 @@ def row_symbols(
         The coded columns.
     blocks : sequence of Block
         Blocks that are wanted.
-    columns : mapping of str to array
-        Raw columns of length `n_rows`, ndarrays or pandas extension arrays.
-    n_rows : int
-        Length of the block of rows.
     with_response : bool
-        Whether blocks include the response, and rows are weighted.
+        Whether they include the response, and rows have their weights.
     """
-    design, rules = coding.design, coding.design.rules
-    schema, names = design.schema, design.variables if with_response else design.regressor_variables
-    scalar_names = {name for block in blocks for name, _ in block.degrees}
-    vector_names = {name for block in blocks for name in block.vectors}
-    factors = {name for block in blocks for name in block.factors}
-    uses = {name: _variables(design.scalars.get(name), name) for name in scalar_names}
-    uses |= {name: design.vectors[name].symbol.variables for name in vector_names}
-    joint = {name for used in uses.values() if len(used) > 1 for name in used} | factors  # of a row, not of a number
-    few = {name: _how_few(columns[name], schema[name]) for name in names if name not in joint}
-    public = {name: _public_rows(schema, name, size, columns[name]) for name, size in few.items() if size}
-    rows = _Rows(*coerce(schema, {name: columns[name] for name in names if name not in public}, n_rows, rules.missing))
-
-    complete = rows.complete
-    numbers: dict[str, Numbers] = {}
-    vectors: dict[str, NDArray[np.float64]] = {}
-    for name, used in uses.items():
-        at = public.get(used[0], rows) if len(used) == 1 else rows
-        finite: NDArray[np.bool_] | None
-        if name in vector_names:
-            vector, finite = _vector(design.vectors[name], at, coding.noise)
-            vectors[name] = at.spread(vector)
-        else:
-            symbol = design.scalars.get(name)
-            found, finite = _scalar(name, symbol, at)
-            numbers[name] = Numbers(found, symbol, at.places)
-        if finite is not None:
-            complete = complete & at.spread(finite)
-    factored = {name for block in blocks if not is_symbol(block) for name, _ in block.degrees}
-    scalars = {name: numbers[name].coded() for name in factored}
-    scale = None
-    if with_response and rules.weights is not None:
-        weight, known = read_weights(rules, columns, n_rows)
-        scale, complete = np.sqrt(weight / rules.weights.bounds.upper), complete & known
-    complete = complete if rules.missing == "drop" else np.ones(n_rows, dtype=bool)
-    return RowSymbols(rows.values, numbers, scalars, vectors, scale, complete)
+    design = coding.design
+    names = design.variables if with_response else design.regressor_variables
+    scalars = dict.fromkeys(name for block in blocks for name, _ in block.degrees)
+    vectors = dict.fromkeys(name for block in blocks for name in block.vectors)
+    variables = {name: _variables(design.scalars.get(name), name) for name in scalars}
+    variables |= {name: design.vectors[name].symbol.variables for name in vectors}
+    joint = {name for used in variables.values() if len(used) > 1 for name in used}
+    joint |= {name for block in blocks for name in block.factors}
+    return SymbolPlan(
+        design,
+        coding.noise,
+        names,
+        variables,
+        tuple(dict.fromkeys(name for block in blocks if not is_symbol(block) for name, _ in block.degrees)),
+        with_response and design.rules.weights is not None,
+        {
+            name: _table(
+                name, size, design, coding.noise, [symbol for symbol, of in variables.items() if of == (name,)]
+            )
+            for name in names
+            if name not in joint and (size := _how_many(design.schema[name]))
+        },
+    )
 
 
 def _variables(symbol: ScalarSymbol | None, name: str) -> tuple[str, ...]:
     return (name,) if symbol is None else symbol.symbol.variables
 
 
-def _how_few(raw: Any, column: Column) -> int:
-    """Return how many of the numbers 0, 1, ... are looked up, from dtype and bounds alone; 0 to read every row."""
-    whole = type(raw) is np.ndarray and raw.dtype.kind in "iu" and np.can_cast(raw.dtype, np.intp)
-    if not whole or not isinstance(column, Continuous) or column.lower < 0 or column.upper >= FEW:
+def _how_many(column: Column) -> int:
+    """Return how many of the numbers 0, 1, ... to look up, 0 for none."""
+    if not isinstance(column, Continuous) or column.lower < 0 or column.upper >= FEW:
         return 0
     return math.ceil(column.upper) + 1
 
 
-def _public_rows(schema: Schema, name: str, size: int, raw: NDArray[np.integer[Any]]) -> _Rows:
-    return _Rows(*coerce(schema, {name: np.arange(size)}, size), raw)
+def _table(column: str, size: int, design: Design, noise: NoiseKind, symbols: Sequence[str]) -> dict[str, Found]:
+    values, _ = coerce(design.schema, {column: np.arange(size)}, size)
+    found = {name: _work_out(name, design, noise, values, size) for name in symbols}
+    for array, _ in found.values():
+        array.flags.writeable = False
+    return found
 
 
-def _scalar(
-    name: str, symbol: ScalarSymbol | None, rows: _Rows
-) -> tuple[NDArray[np.generic], NDArray[np.bool_] | None]:
-    """Return a scalar symbol, clipped, and where it is finite (None for everywhere: raw columns are coerced)."""
+def row_symbols(plan: SymbolPlan, columns: Mapping[str, Any], n_rows: int) -> RowSymbols:
+    """Work out symbols in one block of rows.
+
+    Parameters
+    ----------
+    plan : SymbolPlan
+        From `plan_symbols`.
+    columns : mapping of str to array
+        Raw columns of length `n_rows`, ndarrays or pandas extension arrays.
+    n_rows : int
+        Length of the block of rows.
+    """
+    design, rules = plan.design, plan.design.rules
+    looked_up = {name for name in plan.tables if _is_whole(columns[name])}
+    read = {name: columns[name] for name in plan.names if name not in looked_up}
+    values, complete = coerce(design.schema, read, n_rows, rules.missing)
+    numbers: dict[str, Numbers] = {}
+    vectors: dict[str, NDArray[np.float64]] = {}
+    for name, used in plan.variables.items():
+        places = columns[used[0]] if used[0] in looked_up else None
+        if places is None:
+            found, finite = _work_out(name, design, plan.noise, values, n_rows)
+        else:
+            found, finite = plan.tables[used[0]][name]
+        if name in design.vectors:
+            vectors[name] = _looked_up(found, places)
+        else:
+            numbers[name] = Numbers(found, design.scalars.get(name), places)
+        if finite is not None:
+            complete = complete & _looked_up(finite, places)
+    scalars = {name: numbers[name].coded() for name in plan.factored}
+    scale = None
+    if plan.weighted and rules.weights is not None:
+        weight, known = read_weights(rules, columns, n_rows)
+        scale, complete = np.sqrt(weight / rules.weights.bounds.upper), complete & known
+    complete = complete if rules.missing == "drop" else np.ones(n_rows, dtype=bool)
+    return RowSymbols(values, numbers, scalars, vectors, scale, complete)
+
+
+def _is_whole(raw: Any) -> bool:
+    """Tell from its dtype alone whether a column holds whole numbers, none missing, that can be places in a table."""
+    return type(raw) is np.ndarray and raw.dtype.kind in "iu" and np.can_cast(raw.dtype, np.intp)
+
+
+def _looked_up(found: NDArray[Any], places: NDArray[np.integer[Any]] | None) -> NDArray[Any]:
+    """Return what was found of each row; a number below 0 counts as 0, one beyond the table as its last."""
+    return found if places is None else found.take(places, axis=0, mode="clip")
+
+
+def _work_out(name: str, design: Design, noise: NoiseKind, values: Values, n_rows: int) -> Found:
+    """Return a symbol, and where it is finite (None for everywhere: raw columns are coerced)."""
+    if name in design.vectors:
+        return _vector(design.vectors[name], noise, values, n_rows)
+    symbol = design.scalars.get(name)
     if symbol is None or symbol.evaluate is None:
-        return rows.values[name], None
-    raw = symbol.evaluate(rows.values, rows.n_rows)
+        return values[name], None
+    raw = symbol.evaluate(values, n_rows)
     finite = np.isfinite(raw)
     return np.clip(np.where(finite, raw, symbol.mid), symbol.lower, symbol.upper), finite
 
 
-def _vector(symbol: VectorSymbol, rows: _Rows, noise: NoiseKind) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _vector(symbol: VectorSymbol, noise: NoiseKind, values: Values, n_rows: int) -> Found:
     """Return a vector symbol in units of its radius, and where it is finite; rows beyond the radius become 0."""
-    raw = symbol.evaluate(rows.values, rows.n_rows)
+    raw = symbol.evaluate(values, n_rows)
     finite: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(raw), axis=1)
     radius = symbol.radius_l1 if noise == "laplace" else symbol.radius_l2
     scaled = np.where(finite[:, None], raw, 0.0) / radius

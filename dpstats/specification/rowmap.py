@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpstats.specification.blocks import Block
 from dpstats.specification.coding import Coding
-from dpstats.specification.row_symbols import RowSymbols, is_symbol, row_symbols
+from dpstats.specification.row_symbols import RowSymbols, SymbolPlan, is_symbol, plan_symbols, row_symbols
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -73,9 +74,9 @@ class CodedCells:
         return f"CodedCells({self.dense.shape[1]} columns, {len(self.entries)} wide blocks)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RowMap:
-    """From raw columns to coded columns (zone: public; it holds no rows).
+    """From raw columns to coded columns (zone: public; it holds no rows). One serves all partitions of a table.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ class RowMap:
             What 1 becomes in each coded column, shape (D,), or in all, before entries are rounded to whole numbers; a
             negative one turns the column's sign. By default entries are in [-1, 1] and not rounded.
         """
-        symbols = self._symbols(columns, n_rows)
+        symbols = row_symbols(self._plan, columns, n_rows)
         return CodedRows(self._columns(self.blocks, symbols, radii), symbols.complete)
 
     def code_cells(self, columns: Mapping[str, Any], n_rows: int, radius: float) -> CodedCells:
@@ -127,7 +128,7 @@ class RowMap:
         radius : float
             What 1 becomes in the columns of other blocks, before their entries are rounded to whole numbers.
         """
-        symbols = self._symbols(columns, n_rows)
+        symbols = row_symbols(self._plan, columns, n_rows)
         dense = self._columns([block for block in self.blocks if not is_wide(block)], symbols, radius)
         entries = [symbols.entry(block) for block in self.blocks if is_wide(block)]
         cells = [symbols.cell(block) for block in self.blocks if is_wide(block)]
@@ -155,8 +156,9 @@ class RowMap:
                 np.rint(coded, out=coded)
         return coded
 
-    def _symbols(self, columns: Mapping[str, Any], n_rows: int) -> RowSymbols:
-        return row_symbols(self.coding, self.blocks, columns, n_rows, with_response=self.with_response)
+    @cached_property
+    def _plan(self) -> SymbolPlan:
+        return plan_symbols(self.coding, self.blocks, with_response=self.with_response)
 
 
 def _fill(
