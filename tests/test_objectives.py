@@ -208,6 +208,21 @@ def test_without_noise_every_number_is_least_squares(adult, formula, scaling):
     np.testing.assert_allclose(ours.conf_int(), ssp.conf_int(), atol=2e-3 * float(scale.max()))
 
 
+@pytest.mark.parametrize(
+    "mechanism", [dps.Functional(), dps.Functional(scaling="ball"), dps.DiffLR(), dps.AdaSSP()], ids=repr
+)
+def test_a_feature_beyond_its_coded_column_is_clipped_and_not_shrunk(mechanism):
+    """A column of a spline is coded by the spline's radius, and its own range is smaller."""
+    rng = np.random.default_rng(1)
+    x, h = rng.uniform(-1, 1, 2000), rng.choice(list("uvw"), 2000)
+    data = {"x": x, "h": h, "y": np.clip(np.sin(3 * x) + (h == "u") / 2 + rng.normal(0, 0.3, 2000), -3, 3)}
+    declared = {"bounds": {"x": (-1, 1), "y": (-3, 3)}, "levels": {"h": list("uvw")}}
+    formula = "y ~ 0 + C(h) + bs(x, df=4)"
+    ours = dps.dp_ols(formula, data, math.inf, **declared, mechanism=mechanism)
+    ssp = dps.dp_ols(formula, data, math.inf, **declared)
+    np.testing.assert_allclose((ours.params - ssp.params) / ssp.bse, 0, atol=2e-3)
+
+
 @pytest.mark.parametrize("scaling", ["box", "ball"])
 def test_taylor_logit_without_noise_is_four_times_least_squares(adult, scaling):
     formula = "income ~ age + education_num + C(sex)"

@@ -28,12 +28,13 @@ from dpstats.records.moments import sum_atoms
 from dpstats.records.source import as_source
 from dpstats.records.sources import parquet
 from dpstats.records.sources.arrow_columns import array_of_arrow, kind_of_arrow
-from dpstats.records.sources.partitions import FREED_BYTES, Count, Partition, one_ahead, quick_rows
+from dpstats.records.sources.partitions import FREED_BYTES, Count, Partition, quick_rows
 from dpstats.specification import arrow_text
 from dpstats.specification.coercion import to_codes, to_distinct, to_numbers
 from dpstats.specification.design import build_design
 from dpstats.specification.rowmap import RowMap
 from dpstats.specification.schema import Categorical, Continuous, Schema, complete_schema
+from dpstats.threads import one_ahead
 
 N = 20_000
 TYPES = pa.schema(
@@ -673,4 +674,4 @@ def test_reading_ahead_ends_with_its_reader():
     found = one_ahead(iter(range(10)))
     next(found)
     found.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("dpstats reads")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("dpstats")]

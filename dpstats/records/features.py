@@ -26,18 +26,17 @@ def feature_rows(partition: Partition, features: Features, bits: int) -> tuple[N
     Returns
     -------
     rows : ndarray
-        PRIVATE, shape (n, d + 1), whole numbers held as float64, within the public radii: a last clip, not the
-        combination, is what makes the box hold.
+        PRIVATE, shape (n, d + 1), whole numbers held as float64, within the public radii: a clip after the combination
+        makes the box hold; a multiple of a single coded column, by at most 1, is within it already.
     n_complete : int
         PRIVATE, number of complete rows.
     """
-    row_map, radii = features.row_map, features.lattice_radii(bits)
-    if features.is_diagonal:
-        own = np.clip(np.diag(features.combine) * radii, -radii, radii)
-        coded = row_map.code(partition.columns, partition.n_rows, own)
+    radii, multiples = features.lattice_radii(bits), features.multiples
+    if multiples is not None:
+        coded = features.row_map.code(partition.columns, partition.n_rows, multiples * radii)
         rows = coded.columns
     else:
-        coded = row_map.code(partition.columns, partition.n_rows)
+        coded = features.row_map.code(partition.columns, partition.n_rows)
         rows = np.empty((partition.n_rows, len(radii)), order="F")
         for weights, radius, column in zip(features.combine, radii, rows.T, strict=True):
             combine_columns(coded.columns, weights * radius, out=column)

@@ -17,7 +17,6 @@ lattice exactly (`dpstats.release.knorm`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, Protocol
@@ -35,6 +34,7 @@ from dpstats.release.knorm import (
 )
 from dpstats.specification.predictors import Ball
 from dpstats.specification.remember import remembered
+from dpstats.threads import both
 
 TRANSFER_VARIANCE = 9.0
 MIN_GAUSSIAN_SCALE = 64.0
@@ -147,10 +147,8 @@ def _measured(measurement: Any, values: NDArray[np.int64]) -> list[int]:
     if len(values) < MANY_DRAWS:
         return list(measurement(values.tolist()))
     half = len(values) // 2
-    with ThreadPoolExecutor(1, "dpstats draws") as pool:
-        first = pool.submit(measurement, values[:half].tolist())
-        second = measurement(values[half:].tolist())
-        return [*first.result(), *second]
+    first, second = both(lambda: measurement(values[:half].tolist()), lambda: measurement(values[half:].tolist()))
+    return [*first, *second]
 
 
 @remembered

@@ -6,12 +6,13 @@ pyarrow is optional, and imported only where such a column is at hand.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from dpstats.threads import both
 
 TWO_THREADS = 2**14
 """Texts that take longer to look up than a second thread takes to start."""
@@ -78,10 +79,8 @@ def text_codes(values: Any, texts: Any, codes: NDArray[np.int64]) -> NDArray[np.
     if len(cells) < TWO_THREADS:
         look_up(slice(None))
     else:
-        with ThreadPoolExecutor(1, "dpstats looks up") as pool:
-            half = pool.submit(look_up, slice(len(cells) // 2))
-            look_up(slice(len(cells) // 2, None))
-            half.result()
+        half = len(cells) // 2
+        both(lambda: look_up(slice(half)), lambda: look_up(slice(half, None)))
     return found if places is None else np.append(found, -1).take(places)
 
 

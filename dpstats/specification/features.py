@@ -89,10 +89,13 @@ class Features:
         return "[0, 1]" if self.scaling == "ball" and self.has_intercept else "[-1, 1]"
 
     @property
-    def is_diagonal(self) -> bool:
-        """True if each feature is a multiple of the coded column at its place."""
+    def multiples(self) -> NDArray[np.float64] | None:
+        """What each feature is of the coded column at its place, shape (d + 1,), between -1 and 1; None otherwise."""
         rows, columns = self.combine.shape
-        return bool(rows == columns and np.count_nonzero(self.combine) == np.count_nonzero(np.diag(self.combine)))
+        own = np.diag(self.combine)
+        if rows != columns or np.count_nonzero(self.combine) > np.count_nonzero(own):
+            return None
+        return np.clip(own, -1.0, 1.0) if np.abs(own).max() <= 1.0 + ROUNDING else None
 
     @property
     def size(self) -> float:

@@ -27,8 +27,8 @@ class CodedRows:
     Attributes
     ----------
     columns : ndarray
-        Shape (n, D), the response last; an entry is at most its column's radius in absolute value. Rows that are not
-        complete hold numbers without meaning.
+        Shape (n, D), the response last; an entry is at most its column's radius in absolute value, or the radius
+        rounded where entries are whole. Rows that are not complete hold numbers without meaning.
     complete : ndarray of bool
         Shape (n,).
     """
@@ -56,9 +56,10 @@ class CodedCells:
     Attributes
     ----------
     dense : ndarray
-        Columns of the other blocks, in order, shape (n, d); an entry is at most the radius in absolute value.
+        Columns of the other blocks, in order, shape (n, d): whole numbers, at most the radius in absolute value.
     entries : tuple of ndarray or None
-        Per wide block each row's entry, shape (n,); None where it is 1 in every row. Blocks may share an array.
+        Per wide block each row's entry, shape (n,), in [-1, 1] and not rounded; None where it is 1 in every row. Blocks
+        may share an array.
     cells : tuple of ndarray of int
         Per wide block the column, within the block, that holds it, shape (n,).
     complete : ndarray of bool
@@ -126,7 +127,7 @@ class RowMap:
         columns, n_rows
             As for `code`.
         radius : float
-            What 1 becomes in the columns of other blocks, before their entries are rounded to whole numbers.
+            What 1 becomes in the columns of other blocks, a whole number, before their entries are rounded.
         """
         symbols = row_symbols(self._plan, columns, n_rows)
         dense = self._columns([block for block in self.blocks if not is_wide(block)], symbols, radius)

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from dpstats.errors import DataError, shown
 from dpstats.records.sources.arrow import BUFFER, ArrowSource, facts_of_arrow
 from dpstats.records.sources.arrow_columns import kind_of_arrow
-from dpstats.records.sources.partitions import BATCH_ROWS, Count, closed, one_ahead
+from dpstats.records.sources.partitions import BATCH_ROWS, Count, closed
+from dpstats.threads import one_ahead
 
 CODED = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 """Encodings of text that pyarrow can read as codes of a dictionary."""

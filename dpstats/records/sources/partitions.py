@@ -6,11 +6,10 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,7 +25,6 @@ FREED_BYTES = 31 * 2**20
 """An array that glibc's allocator, once it was freed, keeps twice the size of for reuse; it forgets larger ones."""
 
 T = TypeVar("T")
-_END = object()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,15 +83,6 @@ class SequentialSource(ABC):
         """Apply `function` to every partition of some columns and add up the results."""
         with silence():
             return reduce(add, map(function, self.partitions(names)))
-
-
-def one_ahead(batches: Iterator[T]) -> Iterator[T]:
-    """Yield from an iterator while the next item is fetched in another thread; at most two are held."""
-    with ThreadPoolExecutor(1, "dpstats reads") as pool:
-        coming = pool.submit(next, batches, _END)
-        while (batch := coming.result()) is not _END:
-            coming = pool.submit(next, batches, _END)
-            yield cast(T, batch)
 
 
 class Count:
