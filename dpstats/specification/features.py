@@ -88,7 +88,7 @@ class Features:
         """What the columns but the intercept are coded to, before they are scaled to the box."""
         return "[0, 1]" if self.scaling == "ball" and self.has_intercept else "[-1, 1]"
 
-    @property
+    @cached_property
     def multiples(self) -> NDArray[np.float64] | None:
         """What each feature is of the coded column at its place, shape (d + 1,), between -1 and 1; None otherwise."""
         rows, columns = self.combine.shape
