@@ -331,7 +331,7 @@ def measure(
 # -- times -----------------------------------------------------------------------------------------------------------
 
 
-def times(repeats: int = 7) -> pd.DataFrame:
+def times(repeats: int = 21) -> pd.DataFrame:
     """Median seconds of whole calls on the same rows, from formula to coefficients."""
     rows = []
     for country, n in [*SIZES.items(), ("US", 1_000_000)]:
