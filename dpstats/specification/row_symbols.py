@@ -163,20 +163,16 @@ def plan_symbols(coding: Coding, blocks: Sequence[Block], *, with_response: bool
     variables |= {name: design.vectors[name].symbol.variables for name in vectors}
     joint = {name for used in variables.values() if len(used) > 1 for name in used}
     joint |= {name for block in blocks for name in block.factors}
+    sizes = {name: _how_many(design.schema[name]) for name in names if name not in joint}
+    alone = {name: [symbol for symbol, used in variables.items() if used == (name,)] for name in sizes}
     return SymbolPlan(
-        design,
-        coding.noise,
-        names,
-        variables,
-        tuple(dict.fromkeys(name for block in blocks if not is_symbol(block) for name, _ in block.degrees)),
-        with_response and design.rules.weights is not None,
-        {
-            name: _table(
-                name, size, design, coding.noise, [symbol for symbol, of in variables.items() if of == (name,)]
-            )
-            for name in names
-            if name not in joint and (size := _how_many(design.schema[name]))
-        },
+        design=design,
+        noise=coding.noise,
+        names=names,
+        variables=variables,
+        factored=tuple(dict.fromkeys(name for block in blocks if not is_symbol(block) for name, _ in block.degrees)),
+        weighted=with_response and design.rules.weights is not None,
+        tables={name: _table(name, size, design, coding.noise, alone[name]) for name, size in sizes.items() if size},
     )
 
 
@@ -193,10 +189,12 @@ def _how_many(column: Column) -> int:
 
 def _table(column: str, size: int, design: Design, noise: NoiseKind, symbols: Sequence[str]) -> dict[str, Found]:
     values, _ = coerce(design.schema, {column: np.arange(size)}, size)
-    found = {name: _work_out(name, design, noise, values, size) for name in symbols}
-    for array, _ in found.values():
-        array.flags.writeable = False
-    return found
+    table: dict[str, Found] = {}
+    for name in symbols:
+        found, finite = _work_out(name, design, noise, values, size)
+        found.flags.writeable = False
+        table[name] = found, None if finite is None or finite.all() else finite
+    return table
 
 
 def row_symbols(plan: SymbolPlan, columns: Mapping[str, Any], n_rows: int) -> RowSymbols:
