@@ -144,7 +144,7 @@ def contrasts(moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, rows:
     in_basis, shown = np.linalg.solve(space.r.T, rows.T), shown_values(space, fit, rows)
     leverage = fit.inverse @ in_basis
     forms = moments.noise_of(moments.forms((space.q @ leverage).T, fit.residual))
-    sampling = np.maximum(np.einsum("im,ij,jm->m", in_basis, fit.sampling, in_basis), 0.0)
+    sampling = np.maximum(np.einsum("im,im->m", in_basis, fit.sampling @ in_basis), 0.0)
     spread = fit.covariance @ in_basis
     variances = np.einsum("im,im->m", in_basis, spread)
     paths = np.divide(spread, variances, out=np.zeros_like(spread), where=variances > 0)
