@@ -34,7 +34,7 @@ from dpstats.specification.coercion import to_codes, to_distinct, to_numbers
 from dpstats.specification.design import build_design
 from dpstats.specification.rowmap import RowMap
 from dpstats.specification.schema import Categorical, Continuous, Schema, complete_schema
-from dpstats.threads import one_ahead
+from dpstats.specification.threads import one_ahead
 
 N = 20_000
 TYPES = pa.schema(

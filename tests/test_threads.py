@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.threads import both, one_ahead
+from dpstats.specification.threads import both, one_ahead
 
 LATE = """
 import sys, threading

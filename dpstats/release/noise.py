@@ -34,7 +34,7 @@ from dpstats.release.knorm import (
 )
 from dpstats.specification.predictors import Ball
 from dpstats.specification.remember import remembered
-from dpstats.threads import both
+from dpstats.specification.threads import both
 
 TRANSFER_VARIANCE = 9.0
 MIN_GAUSSIAN_SCALE = 64.0

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpstats.threads import both
+from dpstats.specification.threads import both
 
 TWO_THREADS = 2**14
 """Texts that take longer to look up than a second thread takes to start."""

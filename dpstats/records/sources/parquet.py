@@ -13,7 +13,7 @@ from dpstats.errors import DataError, shown
 from dpstats.records.sources.arrow import BUFFER, ArrowSource, facts_of_arrow
 from dpstats.records.sources.arrow_columns import kind_of_arrow
 from dpstats.records.sources.partitions import BATCH_ROWS, Count, closed
-from dpstats.threads import one_ahead
+from dpstats.specification.threads import one_ahead
 
 CODED = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 """Encodings of text that pyarrow can read as codes of a dictionary."""
