@@ -73,7 +73,7 @@ def main() -> None:
         [
             "# Random calls on neighbouring tables",
             "",
-            f"{options.pairs:,} pairs of tables of 2 to 9 random rows that differ in one row (or by one row), with "
+            f"{options.pairs:,} pairs of tables of 1 to 9 random rows that differ in one row (or by one row), with "
             "cells and containers as hostile as we could think of. "
             f"Differences, planted values that surfaced, and errors that are not dpstats' own: {total}. Written by "
             f"fuzz.py in {(time.time() - started) / 60:.0f} minutes.",
