@@ -8,7 +8,7 @@ raw value is half (y + o): the residual of a coded row is ga'(z_x, y) with ga = 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class ModelSpace:
     @classmethod
     def of_features(cls, features: Features) -> ModelSpace:
         """Return the space of a model whose columns are as many features."""
-        q, r = np.linalg.qr(features.view.contrast.T)
+        q, r = features.basis
         return cls(q, r, features.constant, features.view.has_constant, features.mid, features.half)
 
 
@@ -95,6 +95,28 @@ class Ridge:
 
     size: float
     trim: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Coefficients from noisy moments, in the orthonormal basis, without what inference adds (zone: released).
+
+    Attributes
+    ----------
+    gamma, shown, inverse, singular, trimmed, null, origin
+        As of `LeastSquares`.
+    gram : Spectrum
+        A, before a ridge.
+    """
+
+    gamma: NDArray[np.float64]
+    shown: NDArray[np.float64]
+    inverse: NDArray[np.float64]
+    gram: Spectrum
+    singular: bool
+    trimmed: bool = False
+    null: NDArray[np.float64] | None = None
+    origin: NDArray[np.float64] | float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +196,18 @@ def spread_of(moments: NoisyMoments, space: ModelSpace, matrix: NDArray[np.float
 
 
 def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
-    """Solve for the coefficients and their covariance.
+    """Return the coefficients and their covariance.
+
+    Parameters
+    ----------
+    moments, space
+        As for `solve_least_squares`.
+    """
+    return with_covariance(moments, space, solve_least_squares(moments, space))
+
+
+def solve_least_squares(moments: NoisyMoments, space: ModelSpace) -> Solution:
+    """Solve for the coefficients.
 
     Parameters
     ----------
@@ -196,8 +229,7 @@ def fit_least_squares(moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
     target = space.q.T @ (matrix[:-1, -1] + space.offset * matrix[:-1, :-1] @ space.constant)
     gamma = inverse @ target
     corrected = gamma - _bias(moments, space, gram, gamma) if moments.variances.any() else gamma
-    fit = _with_covariance(moments, space, gamma, corrected, inverse, gram, found.singular)
-    return replace(fit, null=found.null)
+    return Solution(gamma, corrected, inverse, gram, found.singular, null=found.null)
 
 
 def _bias(moments: NoisyMoments, space: ModelSpace, gram: Spectrum, gamma: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -230,6 +262,17 @@ def noise_level(moments: NoisyMoments, n_directions: int) -> float:
 
 
 def fit_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> LeastSquares:
+    """Return the minimiser of a noisy quadratic objective and its covariance.
+
+    Parameters
+    ----------
+    moments, space, ridge
+        As for `solve_ridge`.
+    """
+    return with_covariance(moments, space, solve_ridge(moments, space, ridge))
+
+
+def solve_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> Solution:
     """Minimise a noisy quadratic objective, kept bounded by a ridge, by trimming its spectrum, or by both.
 
     Parameters
@@ -254,38 +297,52 @@ def fit_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> LeastSq
     kept = positive if ridge.trim else np.abs(curvature) > SMALLEST
     inverse = (vectors[:, kept] / curvature[kept]) @ vectors[:, kept].T
     gamma = inverse @ space.q.T @ moments.matrix[:-1, -1] + space.offset * space.q.T @ space.constant
-    fit = _with_covariance(moments, space, gamma, gamma, inverse, gram, not positive.all())
-    return replace(fit, trimmed=not kept.all())
+    return Solution(gamma, gamma, inverse, gram, not positive.all(), trimmed=not kept.all())
 
 
 def _gram(moments: NoisyMoments, space: ModelSpace) -> Spectrum:
     return Spectrum.of(space.q.T @ moments.matrix[:-1, :-1] @ space.q)
 
 
-def _with_covariance(
-    moments: NoisyMoments,
-    space: ModelSpace,
-    gamma: NDArray[np.float64],
-    shown: NDArray[np.float64],
-    inverse: NDArray[np.float64],
-    gram: Spectrum,
-    singular: bool,
-) -> LeastSquares:
+def with_covariance(moments: NoisyMoments, space: ModelSpace, solution: Solution) -> LeastSquares:
     """Attach residual variance and covariance to a solution.
 
+    Parameters
+    ----------
+    moments, space
+        From which it was solved.
+    solution : Solution
+        Coefficients.
+
+    Notes
+    -----
     The residual sum of squares at the noisy solution is too small by 2 tr(A^-1 S) - tr(A^-1 G A^-1 S) in expectation,
     which is tr(A^-1 S) where A = G.
     """
-    residual = residual_vector(gamma, space)
+    inverse, gram = solution.inverse, solution.gram
+    residual = residual_vector(solution.gamma, space)
     noise = noise_covariance(moments, space, residual)
     df_resid = max(moments.n_complete - space.n_params, 1.0)
     through = inverse @ noise
     deficit = float(2 * np.trace(through) - np.trace(inverse @ gram.matrix @ through))
     sigma2, sigma2_sd, clamped = _residual_variance(moments, space, residual, deficit, df_resid)
     sampling = sigma2 * inverse @ gram.positive_part @ inverse
-    covariance = sampling + inverse @ noise @ inverse
     return LeastSquares(
-        gamma, shown, inverse, sampling, residual, noise, covariance, sigma2, sigma2_sd, clamped, df_resid, singular
+        gamma=solution.gamma,
+        shown=solution.shown,
+        inverse=inverse,
+        sampling=sampling,
+        residual=residual,
+        noise=noise,
+        covariance=sampling + inverse @ noise @ inverse,
+        sigma2=sigma2,
+        sigma2_sd=sigma2_sd,
+        sigma2_clamped=clamped,
+        df_resid=df_resid,
+        singular=solution.singular,
+        trimmed=solution.trimmed,
+        null=solution.null,
+        origin=solution.origin,
     )
 
 

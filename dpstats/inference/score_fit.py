@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference.estimates import LeastSquares, ModelSpace, noise_covariance, residual_vector
+from dpstats.inference.estimates import LeastSquares, ModelSpace, Solution, noise_covariance, residual_vector
 from dpstats.inference.inverse import SINGULAR, SMALLEST, Spectrum, invert
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.score_moments import ScoreMoments
@@ -14,14 +14,19 @@ LARGE_STEP = 1.0
 """Change of the predictor, over the box, beyond which the expansion about the released minimiser is doubtful."""
 
 
-def fit_scores(
-    moments: NoisyMoments,
-    space: ModelSpace,
-    theta: NDArray[np.float64],
-    meat: NDArray[np.float64] | None = None,
-    floor: float = 0.0,
-) -> LeastSquares:
-    """Make one Newton step from the released minimiser to the coefficients, and attach their covariance.
+def fit_scores(moments: NoisyMoments, space: ModelSpace, theta: NDArray[np.float64]) -> LeastSquares:
+    """Return the coefficients of a correctly specified model and their covariance.
+
+    Parameters
+    ----------
+    moments, space, theta
+        As for `solve_scores`.
+    """
+    return with_score_covariance(moments, space, solve_scores(moments, space, theta))
+
+
+def solve_scores(moments: NoisyMoments, space: ModelSpace, theta: NDArray[np.float64], floor: float = 0.0) -> Solution:
+    """Make one Newton step from the released minimiser to the coefficients.
 
     Parameters
     ----------
@@ -31,40 +36,63 @@ def fit_scores(
         The model's columns.
     theta : ndarray
         Released minimiser, shape (q,).
-    meat : ndarray, optional
-        Covariance of the score, shape (q, q); by default the Hessian, as for a correctly specified logit.
     floor : float
         Without noise: curvature up to which a direction counts as not identified, as where classes are separated.
 
     Returns
     -------
-    LeastSquares
-        With ``origin`` the released minimiser and ``gamma`` the step, both in the basis; ``sigma2`` is 1.
+    Solution
+        With ``origin`` the released minimiser and ``gamma`` the step, both in the basis.
 
     Notes
     -----
     delta = H^-1 shift. The step shown differs where the noise exceeds the signal (kappa above 1): there the curvature
-    is taken for at least the noise's size, so that the estimate stays near the released minimiser. Covariance H^-1
-    (score covariance + cov b + noise of H~ at delta + A cov(nu) A) H^-1.
+    is taken for at least the noise's size, so that the estimate stays near the released minimiser.
     """
-    spectrum = Spectrum.of(space.q.T @ moments.matrix[:-1, :-1] @ space.q)
+    hessian = Spectrum.of(space.q.T @ moments.matrix[:-1, :-1] @ space.q)
     noisy = bool(moments.variances.any())
-    found = invert(spectrum, noisy=noisy, floor=floor)
-    inverse = found.inverse
+    found = invert(hessian, noisy=noisy, floor=floor)
     shift = space.q.T @ moments.matrix[:-1, -1]
-    gamma = shown = inverse @ shift
+    gamma = shown = found.inverse @ shift
     if noisy:
-        level = max(_noise_level(moments), SINGULAR * np.abs(spectrum.values).max(), SMALLEST)
-        shown = (spectrum.vectors / np.maximum(spectrum.values, level)) @ spectrum.vectors.T @ shift
-    score = spectrum.positive_part if meat is None else space.q.T @ meat @ space.q
+        level = max(_noise_level(moments), SINGULAR * np.abs(hessian.values).max(), SMALLEST)
+        shown = (hessian.vectors / np.maximum(hessian.values, level)) @ hessian.vectors.T @ shift
+    return Solution(gamma, shown, found.inverse, hessian, found.singular, null=found.null, origin=space.q.T @ theta)
+
+
+def with_score_covariance(
+    moments: NoisyMoments, space: ModelSpace, solution: Solution, meat: NDArray[np.float64] | None = None
+) -> LeastSquares:
+    """Attach the covariance to a Newton step.
+
+    Parameters
+    ----------
+    moments, space
+        From which it was solved.
+    solution : Solution
+        From `solve_scores`.
+    meat : ndarray, optional
+        Covariance of the score, shape (q, q); by default the Hessian, as for a correctly specified logit.
+
+    Returns
+    -------
+    LeastSquares
+        With ``sigma2`` 1.
+
+    Notes
+    -----
+    Covariance H^-1 (score covariance + cov b + noise of H~ at delta + A cov(nu) A) H^-1.
+    """
+    inverse = solution.inverse
+    score = solution.gram.positive_part if meat is None else space.q.T @ meat @ space.q
     if isinstance(moments, ScoreMoments):
         score = moments.with_hessian_noise(score, inverse @ score @ inverse, space)
     sampling = inverse @ score @ inverse
-    residual = residual_vector(gamma, space)
+    residual = residual_vector(solution.gamma, space)
     noise = noise_covariance(moments, space, residual)
     return LeastSquares(
-        gamma=gamma,
-        shown=shown,
+        gamma=solution.gamma,
+        shown=solution.shown,
         inverse=inverse,
         sampling=sampling,
         residual=residual,
@@ -74,9 +102,9 @@ def fit_scores(
         sigma2_sd=0.0,
         sigma2_clamped=False,
         df_resid=np.inf,
-        singular=found.singular,
-        null=found.null,
-        origin=space.q.T @ theta,
+        singular=solution.singular,
+        null=solution.null,
+        origin=solution.origin,
     )
 
 

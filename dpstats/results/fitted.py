@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import OptionError, shown
 from dpstats.inference.diagnostics import kappa
-from dpstats.inference.estimates import LeastSquares, ModelSpace
+from dpstats.inference.estimates import LeastSquares, ModelSpace, Solution
 from dpstats.inference.moment_test import Contrast, contrasts, shown_values
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.r_squared import RSquared, r_squared
@@ -114,8 +114,12 @@ class FittedModel:
         return self.release.space(self._view)
 
     @cached_property
+    def _solution(self) -> Solution:
+        return self.release.solve(self._moments, self._space)
+
+    @cached_property
     def _fit(self) -> LeastSquares:
-        fit = self.release.solve(self._moments, self._space)
+        fit = self.release.infer(self._moments, self._space, self._solution)
         if self._robust is None or self._robust.ratios is None:
             return fit
         return with_robust_sampling(fit, self._space, self._robust.ratios)
@@ -139,7 +143,7 @@ class FittedModel:
     @property
     def params(self) -> pd.Series:
         """Estimated coefficients, corrected for the bias that noise in X'X causes to second order; shape (q,)."""
-        shown = shown_values(self._space, self._fit, np.eye(self._space.n_params))
+        shown = shown_values(self._space, self._solution, np.eye(self._space.n_params))
         return self._series(self._space.half * shown)
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import NotReleasedError
-from dpstats.inference.estimates import LeastSquares, ModelSpace, Ridge, fit_ridge
+from dpstats.inference.estimates import LeastSquares, ModelSpace, Ridge, Solution, solve_ridge, with_covariance
 from dpstats.inference.moments import NoisyMoments
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.results.release import PROJECTION
@@ -96,9 +96,13 @@ class ObjectiveRelease:
         """Return the model's columns in the space of features."""
         return ModelSpace.of_features(self.features)
 
-    def solve(self, moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
+    def solve(self, moments: NoisyMoments, space: ModelSpace) -> Solution:
         """Minimise the noisy objective."""
-        return fit_ridge(moments, space, self.ridge)
+        return solve_ridge(moments, space, self.ridge)
+
+    def infer(self, moments: NoisyMoments, space: ModelSpace, solution: Solution) -> LeastSquares:
+        """Attach the covariance to a solution."""
+        return with_covariance(moments, space, solution)
 
     def retained(self, moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> NDArray[np.float64]:
         """Return the share of each coefficient that comes from the data and not from the ridge, shape (q,).

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import NotReleasedError
-from dpstats.inference.estimates import LeastSquares, ModelSpace
+from dpstats.inference.estimates import LeastSquares, ModelSpace, Solution
 from dpstats.inference.moments import NoisyMoments
-from dpstats.inference.score_fit import fit_scores
+from dpstats.inference.score_fit import solve_scores, with_score_covariance
 from dpstats.inference.score_moments import ScoreMoments
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.specification.perturbation import NO_RIDGE
@@ -94,10 +94,14 @@ class PerturbedRelease:
         """Return the model's columns in the space of predictors."""
         return self.model_space
 
-    def solve(self, moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
+    def solve(self, moments: NoisyMoments, space: ModelSpace) -> Solution:
         """Step from the released minimiser to the coefficients."""
         floor = SEPARATED * self.ridge if self.ridge <= NO_RIDGE * self.row_size else 0.0
-        return fit_scores(moments, space, self.theta, self.meat, floor)
+        return solve_scores(moments, space, self.theta, floor)
+
+    def infer(self, moments: NoisyMoments, space: ModelSpace, solution: Solution) -> LeastSquares:
+        """Attach the covariance to a solution."""
+        return with_score_covariance(moments, space, solution, self.meat)
 
     def retained(self, moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> NDArray[np.float64]:
         """Return the share of each coefficient that comes from the data and not from a ridge: all of it, shape (q,)."""

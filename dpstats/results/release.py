@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import DataError, OptionError
-from dpstats.inference.estimates import LeastSquares, ModelSpace, fit_least_squares, model_space
+from dpstats.inference.estimates import (
+    LeastSquares,
+    ModelSpace,
+    Solution,
+    model_space,
+    solve_least_squares,
+    with_covariance,
+)
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.reconcile import reconcile
 from dpstats.privacy.cost import PrivacyCost
@@ -108,9 +115,13 @@ class MomentRelease:
         """Return a model's columns in coded space."""
         return model_space(view.contrast, view.has_constant, self.coding)
 
-    def solve(self, moments: NoisyMoments, space: ModelSpace) -> LeastSquares:
+    def solve(self, moments: NoisyMoments, space: ModelSpace) -> Solution:
         """Return the least-squares fit of a model."""
-        return fit_least_squares(moments, space)
+        return solve_least_squares(moments, space)
+
+    def infer(self, moments: NoisyMoments, space: ModelSpace, solution: Solution) -> LeastSquares:
+        """Attach the covariance to a solution."""
+        return with_covariance(moments, space, solution)
 
     def retained(self, moments: NoisyMoments, space: ModelSpace, fit: LeastSquares) -> NDArray[np.float64]:
         """Return the share of each coefficient that comes from the data and not from a ridge: all of it, shape (q,)."""

@@ -73,6 +73,12 @@ class Features:
         """From raw columns to the coded ones, the response included."""
         return RowMap(self.coding)
 
+    @cached_property
+    def basis(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Q and R of the transposed contrast, shapes (d, d)."""
+        q, r = np.linalg.qr(self.view.contrast.T)
+        return q, r
+
     @property
     def n_features(self) -> int:
         """d: number of model columns, the intercept included."""
