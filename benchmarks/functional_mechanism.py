@@ -33,8 +33,9 @@ from statsmodels.discrete.discrete_model import Logit
 import dpstats as dps
 from dpstats import Binary, Continuous, DiffLR, Functional, Schema
 from dpstats.inference.diagnostics import kappa
-from dpstats.inference.estimates import fit_least_squares, fit_ridge
+from dpstats.inference.estimates import solve_least_squares
 from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.ridge import solve_ridge
 from dpstats.mechanisms import adassp, functional
 from dpstats.mechanisms.cell_regression import regress
 from dpstats.mechanisms.histogram import MOST_CELLS, MOVED, default_threshold
@@ -235,7 +236,7 @@ class Fold:
         exact = functional.released_sums(plan, self.sums[options.scaling])
         moments = functional.noisy_moments(plan, add_noise(plan, exact, rng))
         space = plan.space
-        fit = fit_ridge(moments, space, plan.ridge)
+        fit = solve_ridge(moments, space, plan.ridge)
         return self.coded(space.half * np.linalg.solve(space.r, fit.gamma))
 
     def adassp(self, epsilon: float, rng: np.random.Generator) -> np.ndarray:
@@ -250,7 +251,7 @@ class Fold:
         values = add_noise(plan, exact, rng) / 4.0**BITS
         moments = plan.reconcile(NoisyMoments(values, plan.variances, plan.law, atoms.index, atoms.count))
         space = plan.space
-        fit = fit_least_squares(moments, space)
+        fit = solve_least_squares(moments, space)
         return self.coded(space.half * np.linalg.solve(space.r, fit.shown)), kappa(moments, space)
 
     def histogram(self, method: str, epsilon: float, rng: np.random.Generator) -> np.ndarray | None:

@@ -10,7 +10,7 @@ from dpstats.mechanisms.ssp import plan_moments, release_moments
 from dpstats.privacy.notions import Budget
 from dpstats.records.moments import sum_atoms
 from dpstats.records.source import as_source
-from dpstats.release.noise import RealNoise, SimulatedNoise, check_cost, gaussian_scale, laplace_scale
+from dpstats.release.noise import MANY_DRAWS, RealNoise, SimulatedNoise, check_cost, gaussian_scale, laplace_scale
 from dpstats.specification.design import build_design
 from dpstats.specification.rowmap import RowMap
 from dpstats.specification.schema import Categorical, Continuous, Schema
@@ -76,6 +76,17 @@ def test_released_numbers_lie_on_the_lattice(draws):
     kind, _, released = draws
     plan, _ = planned(BUDGETS[kind])
     assert np.array_equal(released * 4.0**plan.bits, np.rint(released * 4.0**plan.bits))
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_draws_shared_by_two_threads_keep_their_places_and_have_nothing_in_common(law):
+    size, scale = 20 * MANY_DRAWS, 1e6
+    values = np.arange(size) * 2**40
+    noise = RealNoise().prepare(law, np.full(size, scale), np.ones(size))(values) - values
+    assert np.abs(noise).max() < 100 * scale
+    first, second = noise[: size // 2], noise[size // 2 :]
+    assert (first == second).mean() < 0.01
+    assert abs(np.corrcoef(first, second)[0, 1]) < 7 / np.sqrt(size / 2)
 
 
 def test_gaussian_scales_carry_the_transfer_rule():

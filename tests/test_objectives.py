@@ -11,7 +11,7 @@ import pytest
 import statsmodels.formula.api as smf
 
 import dpstats as dps
-from dpstats.inference.estimates import Ridge, fit_ridge
+from dpstats.inference.ridge import Ridge, solve_ridge
 from dpstats.mechanisms.diff_lr import CURVATURE
 from dpstats.mechanisms.functional import plan_objective, release_objective
 from dpstats.privacy.notions import Budget
@@ -156,7 +156,7 @@ def test_ridge_and_trimming_by_hand():
     space = plan.space
 
     def minimiser(ridge):
-        fit = fit_ridge(moments, space, ridge)
+        fit = solve_ridge(moments, space, ridge)
         return space.q @ fit.gamma, fit.singular
 
     w, unbounded = minimiser(Ridge(0.5, trim=True))
@@ -407,6 +407,7 @@ HOSTILE_SCHEMA = Schema(
         "y ~ bs(z, df=4) + I((x - 1)**2) + x",
         "np.log(y + 1) ~ x:z + np.sqrt(z)",
         "y ~ 0 + x + z",
+        "I(y - 10) ~ 0 + C(g) + bs(z, df=4)",
     ],
 )
 def test_hostile_records_spend_no_more_than_is_charged(formula, scaling):

@@ -9,9 +9,10 @@ import pytest
 import dpstats as dps
 from dpstats.mechanisms.ssp import plan_moments
 from dpstats.privacy.notions import Budget
-from dpstats.records.moments import EXACT_ROWS, sum_atoms
+from dpstats.records.moments import EXACT_ROWS, MANY_COLUMNS, exact_products, sum_atoms
 from dpstats.records.rows import lattice_rows
 from dpstats.records.source import Partition, as_source
+from dpstats.records.sources.pandas import frame_partition
 from dpstats.specification.coercion import array_of
 from dpstats.specification.design import build_design
 from dpstats.specification.rowmap import RowMap
@@ -70,12 +71,23 @@ def test_containers_and_dtypes_give_identical_integers(adult):
     assert np.array_equal(integers(plan, as_source(used.set_index(np.zeros(len(used))))), expected)
 
 
-def test_float_products_are_exact_at_the_block_length():
+@pytest.mark.parametrize("n_columns", [1, 5, MANY_COLUMNS - 1, MANY_COLUMNS, MANY_COLUMNS + 3])
+@pytest.mark.parametrize("n_rows", [0, 1, EXACT_ROWS - 1, EXACT_ROWS, 2 * EXACT_ROWS + 7])
+def test_products_of_rows_are_exact(n_rows, n_columns):
     rng = np.random.default_rng(2)
-    rows = rng.integers(-(2**20), 2**20, (EXACT_ROWS, 5), endpoint=True)
+    rows = rng.integers(-(2**20), 2**20, (n_rows, n_columns), endpoint=True)
     rows[:, 0] = 2**20
-    as_float = rows.astype(np.float64)
-    assert np.array_equal((as_float.T @ as_float).astype(object), rows.astype(object).T @ rows.astype(object))
+    expected = rows.T @ rows
+    assert np.array_equal(exact_products(np.asfortranarray(rows, dtype=np.float64)), expected)
+    assert np.array_equal(exact_products(rows.astype(np.float64)), expected)
+
+
+@pytest.mark.parametrize("labels", [["x", "y"], [0, 1], ["x", 1], [("x", "u"), ("y", "v")], [None, True]], ids=repr)
+def test_columns_are_read_by_the_text_of_any_label(labels):
+    frame = pd.DataFrame(np.arange(6.0).reshape(3, 2))
+    frame.columns = pd.Index(labels, tupleize_cols=False)
+    part = frame_partition(frame, (str(labels[1]), str(labels[0])))
+    assert [column.tolist() for column in part.columns.values()] == [[1.0, 3.0, 5.0], [0.0, 2.0, 4.0]]
 
 
 def test_replacing_a_row_changes_no_other_row(adult):

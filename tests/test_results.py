@@ -32,6 +32,14 @@ def exact(adult):
     return dps.dp_ols(FORMULA, data, epsilon=float("inf"), schema=schema)
 
 
+def test_a_name_given_to_one_index_is_on_no_other(fit):
+    params = fit.params
+    params.index.name = "term"
+    assert fit.params.index.name is None
+    assert fit.bse.index.name is None
+    assert list(fit.cov_params().columns) == list(fit.cov_params().index) == fit.model.exog_names
+
+
 def test_series_and_tables_have_statsmodels_shape(fit, adult):
     reference = smf.ols(FORMULA, adult.data).fit()
     for name in ("params", "bse", "tvalues", "pvalues"):

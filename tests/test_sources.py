@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from decimal import Decimal
 
 import dask
@@ -34,7 +33,6 @@ from dpstats.specification.coercion import to_codes, to_distinct, to_numbers
 from dpstats.specification.design import build_design
 from dpstats.specification.rowmap import RowMap
 from dpstats.specification.schema import Categorical, Continuous, Schema, complete_schema
-from dpstats.specification.threads import one_ahead
 
 N = 20_000
 TYPES = pa.schema(
@@ -639,39 +637,3 @@ def test_an_iteration_does_not_show_how_many_readings_it_takes(capsys, monkeypat
 def test_progress_is_true_or_false():
     with pytest.raises(dps.OptionError, match="progress must be True or False"):
         fit(TABLE, progress="yes")
-
-
-# -- reading ahead -------------------------------------------------------------------------------------------------
-
-
-def test_one_batch_is_read_ahead_in_order_and_no_more():
-    started = []
-
-    def batches():
-        for i in range(6):
-            started.append(i)
-            yield i
-
-    for i, batch in enumerate(one_ahead(batches())):
-        assert batch == i
-        assert len(started) <= i + 2
-    assert started == list(range(6))
-    assert list(one_ahead(iter([]))) == []
-
-
-def test_an_error_while_reading_ahead_comes_where_its_batch_would_have_come():
-    def batches():
-        yield 1
-        raise OSError("the disk is gone")
-
-    found = one_ahead(batches())
-    assert next(found) == 1
-    with pytest.raises(OSError, match="the disk is gone"):
-        next(found)
-
-
-def test_reading_ahead_ends_with_its_reader():
-    found = one_ahead(iter(range(10)))
-    next(found)
-    found.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("dpstats")]

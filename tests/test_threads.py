@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pandas as pd
@@ -48,12 +49,37 @@ def test_both_results_come_in_order_and_errors_get_out():
             both(*functions)
 
 
-def test_an_error_of_the_iterator_is_no_reason_to_go_on_alone():
-    def items():
-        yield 1
-        raise RuntimeError("the file is broken")
+def test_one_batch_is_read_ahead_in_order_and_no_more():
+    started = []
 
-    found = one_ahead(items())
+    def batches():
+        for i in range(6):
+            started.append(i)
+            yield i
+
+    for i, batch in enumerate(one_ahead(batches())):
+        assert batch == i
+        assert len(started) <= i + 2
+    assert started == list(range(6))
+    assert list(one_ahead(iter([]))) == []
+
+
+@pytest.mark.parametrize("error", [OSError, RuntimeError])
+def test_an_error_while_reading_ahead_comes_where_its_batch_would_have_come(error):
+    """Also one of the type that a pool raises where no thread can be started."""
+
+    def batches():
+        yield 1
+        raise error("the disk is gone")
+
+    found = one_ahead(batches())
     assert next(found) == 1
-    with pytest.raises(RuntimeError, match="broken"):
+    with pytest.raises(error, match="the disk is gone"):
         next(found)
+
+
+def test_reading_ahead_ends_with_its_reader():
+    found = one_ahead(iter(range(10)))
+    next(found)
+    found.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("dpstats")]

@@ -8,18 +8,15 @@ raw value is half (y + o): the residual of a coded row is ga'(z_x, y) with ga = 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference.inverse import SINGULAR, SMALLEST, Spectrum, invert
+from dpstats.inference.inverse import Spectrum, invert
 from dpstats.inference.moments import NoisyMoments
 from dpstats.specification.coding import Coding
 from dpstats.specification.features import Features
-
-TRIMMED = 1e-8
-"""Curvature, in units of X'X, up to which the authors of the functional mechanism leave a direction out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,46 +79,8 @@ def model_space(contrast: NDArray[np.float64], has_constant: bool, coding: Codin
 
 
 @dataclass(frozen=True, slots=True)
-class Ridge:
-    """How a noisy objective is kept bounded (zone: public).
-
-    Attributes
-    ----------
-    size : float
-        Added to the diagonal of X'X in the space of features.
-    trim : bool
-        Leave out directions in which the curvature is not positive; the solution is that of smallest norm.
-    """
-
-    size: float
-    trim: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Solution:
-    """Coefficients from noisy moments, in the orthonormal basis, without what inference adds (zone: released).
-
-    Attributes
-    ----------
-    gamma, shown, inverse, singular, trimmed, null, origin
-        As of `LeastSquares`.
-    gram : Spectrum
-        A, before a ridge.
-    """
-
-    gamma: NDArray[np.float64]
-    shown: NDArray[np.float64]
-    inverse: NDArray[np.float64]
-    gram: Spectrum
-    singular: bool
-    trimmed: bool = False
-    null: NDArray[np.float64] | None = None
-    origin: NDArray[np.float64] | float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class LeastSquares:
-    """A least-squares fit to noisy moments, in the orthonormal basis (zone: released).
+    """Coefficients from noisy moments, in the orthonormal basis (zone: released).
 
     Attributes
     ----------
@@ -131,22 +90,8 @@ class LeastSquares:
         Solution corrected for its second-order bias, shape (q,).
     inverse : ndarray
         A^-1, shape (q, q); symmetric, perhaps indefinite.
-    sampling : ndarray
-        Sampling part of the covariance of gamma, shape (q, q).
-    residual : ndarray
-        ga at beta-tilde, shape (D,).
-    noise : ndarray
-        S, covariance of the noise in the moment vector, shape (q, q).
-    covariance : ndarray
-        C1, covariance of gamma: sampling part and A^-1 S A^-1, shape (q, q).
-    sigma2 : float
-        Residual variance in units half^2, between its two clamps.
-    sigma2_sd : float
-        Its privacy standard deviation.
-    sigma2_clamped : bool
-        True if a clamp was binding.
-    df_resid : float
-        n_c - q, at least 1.
+    gram : Spectrum
+        A, or what a ridge was added to.
     singular : bool
         True if A has an eigenvalue that is 0 for all practical purposes; no interval is bounded then.
     trimmed : bool
@@ -161,6 +106,37 @@ class LeastSquares:
     gamma: NDArray[np.float64]
     shown: NDArray[np.float64]
     inverse: NDArray[np.float64]
+    gram: Spectrum
+    singular: bool
+    trimmed: bool = False
+    null: NDArray[np.float64] | None = None
+    origin: NDArray[np.float64] | float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeastSquares(Solution):
+    """Coefficients and all that inference needs (zone: released).
+
+    Attributes
+    ----------
+    sampling : ndarray
+        Sampling part of the covariance of gamma, shape (q, q).
+    residual : ndarray
+        ga at beta-tilde, shape (D,).
+    noise : ndarray
+        S, covariance of the noise in the moment vector, shape (q, q).
+    covariance : ndarray
+        C1, covariance of gamma: sampling part and A^-1 S A^-1, shape (q, q).
+    sigma2 : float
+        Residual variance in units half^2, between its two clamps; 1 where a loss has none.
+    sigma2_sd : float
+        Its privacy standard deviation.
+    sigma2_clamped : bool
+        True if a clamp was binding.
+    df_resid : float
+        n_c - q, at least 1.
+    """
+
     sampling: NDArray[np.float64]
     residual: NDArray[np.float64]
     noise: NDArray[np.float64]
@@ -169,10 +145,32 @@ class LeastSquares:
     sigma2_sd: float
     sigma2_clamped: bool
     df_resid: float
-    singular: bool
-    trimmed: bool = False
-    null: NDArray[np.float64] | None = None
-    origin: NDArray[np.float64] | float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        solution: Solution,
+        sampling: NDArray[np.float64],
+        residual: NDArray[np.float64],
+        noise: NDArray[np.float64],
+        *,
+        sigma2: float = 1.0,
+        sigma2_sd: float = 0.0,
+        sigma2_clamped: bool = False,
+        df_resid: float = math.inf,
+    ) -> LeastSquares:
+        """Add to a solution what follows from it; the attributes say what each argument is."""
+        return cls(
+            **{field.name: getattr(solution, field.name) for field in fields(Solution)},
+            sampling=sampling,
+            residual=residual,
+            noise=noise,
+            covariance=sampling + solution.inverse @ noise @ solution.inverse,
+            sigma2=sigma2,
+            sigma2_sd=sigma2_sd,
+            sigma2_clamped=sigma2_clamped,
+            df_resid=df_resid,
+        )
 
 
 def residual_vector(gamma: NDArray[np.float64], space: ModelSpace) -> NDArray[np.float64]:
@@ -222,7 +220,7 @@ def solve_least_squares(moments: NoisyMoments, space: ModelSpace) -> Solution:
     form of the noise (methods, 1.7). C1 = A^-1 (sigma^2 A_+ + S) A^-1. What is shown is gamma less its bias of second
     order (`_bias`).
     """
-    gram = _gram(moments, space)
+    gram = gram_of(moments, space)
     found = invert(gram, noisy=bool(moments.variances.any()))
     inverse = found.inverse
     matrix = moments.matrix
@@ -261,46 +259,8 @@ def noise_level(moments: NoisyMoments, n_directions: int) -> float:
     return 2 * math.sqrt(n_directions) * math.sqrt(float(np.median(moments.variances[pairs[pairs >= 0]])))
 
 
-def fit_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> LeastSquares:
-    """Return the minimiser of a noisy quadratic objective and its covariance.
-
-    Parameters
-    ----------
-    moments, space, ridge
-        As for `solve_ridge`.
-    """
-    return with_covariance(moments, space, solve_ridge(moments, space, ridge))
-
-
-def solve_ridge(moments: NoisyMoments, space: ModelSpace, ridge: Ridge) -> Solution:
-    """Minimise a noisy quadratic objective, kept bounded by a ridge, by trimming its spectrum, or by both.
-
-    Parameters
-    ----------
-    moments : NoisyMoments
-        Released sums of features.
-    space : ModelSpace
-        From `ModelSpace.of_features`: as many columns as features, so that its basis only rotates them.
-    ridge : Ridge
-        What is added to X'X, and whether directions are left out.
-
-    Notes
-    -----
-    The estimand is the same function of the exact sums: (X'X + lambda I)^-1 X'y. At the estimate X'y - (X'X + lambda I)
-    beta is an exactly known linear form of the noise, because lambda is public; so all inference is that of least
-    squares with the inverse of the ridged matrix, about that estimand. Where a direction was left out, or the curvature
-    is not positive, no interval is bounded. The estimate is printed as the mechanism defines it, without correction.
-    """
-    gram = _gram(moments, space)
-    curvature, vectors = gram.values + ridge.size, gram.vectors
-    positive = curvature > max(TRIMMED, SINGULAR * np.abs(curvature).max())
-    kept = positive if ridge.trim else np.abs(curvature) > SMALLEST
-    inverse = (vectors[:, kept] / curvature[kept]) @ vectors[:, kept].T
-    gamma = inverse @ space.q.T @ moments.matrix[:-1, -1] + space.offset * space.q.T @ space.constant
-    return Solution(gamma, gamma, inverse, gram, not positive.all(), trimmed=not kept.all())
-
-
-def _gram(moments: NoisyMoments, space: ModelSpace) -> Spectrum:
+def gram_of(moments: NoisyMoments, space: ModelSpace) -> Spectrum:
+    """Return A, the noisy X'X in the basis."""
     return Spectrum.of(space.q.T @ moments.matrix[:-1, :-1] @ space.q)
 
 
@@ -327,22 +287,15 @@ def with_covariance(moments: NoisyMoments, space: ModelSpace, solution: Solution
     deficit = float(2 * np.trace(through) - np.trace(inverse @ gram.matrix @ through))
     sigma2, sigma2_sd, clamped = _residual_variance(moments, space, residual, deficit, df_resid)
     sampling = sigma2 * inverse @ gram.positive_part @ inverse
-    return LeastSquares(
-        gamma=solution.gamma,
-        shown=solution.shown,
-        inverse=inverse,
-        sampling=sampling,
-        residual=residual,
-        noise=noise,
-        covariance=sampling + inverse @ noise @ inverse,
+    return LeastSquares.of(
+        solution,
+        sampling,
+        residual,
+        noise,
         sigma2=sigma2,
         sigma2_sd=sigma2_sd,
         sigma2_clamped=clamped,
         df_resid=df_resid,
-        singular=solution.singular,
-        trimmed=solution.trimmed,
-        null=solution.null,
-        origin=solution.origin,
     )
 
 

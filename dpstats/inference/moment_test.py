@@ -116,7 +116,7 @@ def capped_statistic(t: float, q0: float, q1: float, q2: float) -> float:
     return min(abs(t) / math.sqrt(variance), cap)
 
 
-def shown_values(space: ModelSpace, fit: Solution | LeastSquares, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def shown_values(space: ModelSpace, fit: Solution, rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the bias-corrected estimates of contrasts rows @ beta, shape (m,), in coded units of the response.
 
     Parameters

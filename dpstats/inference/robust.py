@@ -79,7 +79,7 @@ def score_target(
         Largest squared norm of a coded regressor row, lattice rounding included.
     """
     leverage = np.asarray(np.linalg.solve(space.r, (space.q @ fit.inverse).T), dtype=np.float64)
-    uncertain = fit.sigma2 + max(float(np.trace(_gram(moments, space) @ fit.covariance)), 0.0) / max(
+    uncertain = fit.sigma2 + max(float(np.trace(fit.gram.positive_part @ fit.covariance)), 0.0) / max(
         moments.n_complete, 1.0
     )
     reach = float(largest_products(np.abs(fit.residual[None, :-1]), blocks)[0]) + 1.0
@@ -97,12 +97,6 @@ def score_target(
         np.asarray(np.maximum(model, floor), dtype=np.float64),
         row_size,
     )
-
-
-def _gram(moments: NoisyMoments, space: ModelSpace) -> NDArray[np.float64]:
-    gram = space.q.T @ moments.matrix[:-1, :-1] @ space.q
-    values, vectors = np.linalg.eigh((gram + gram.T) / 2)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def largest_products(sizes: NDArray[np.float64], blocks: Sequence[Block]) -> NDArray[np.float64]:

@@ -5,24 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference.estimates import LeastSquares, ModelSpace, Solution, noise_covariance, residual_vector
-from dpstats.inference.inverse import SINGULAR, SMALLEST, Spectrum, invert
+from dpstats.inference.estimates import LeastSquares, ModelSpace, Solution, gram_of, noise_covariance, residual_vector
+from dpstats.inference.inverse import SINGULAR, SMALLEST, invert
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.score_moments import ScoreMoments
 
 LARGE_STEP = 1.0
 """Change of the predictor, over the box, beyond which the expansion about the released minimiser is doubtful."""
-
-
-def fit_scores(moments: NoisyMoments, space: ModelSpace, theta: NDArray[np.float64]) -> LeastSquares:
-    """Return the coefficients of a correctly specified model and their covariance.
-
-    Parameters
-    ----------
-    moments, space, theta
-        As for `solve_scores`.
-    """
-    return with_score_covariance(moments, space, solve_scores(moments, space, theta))
 
 
 def solve_scores(moments: NoisyMoments, space: ModelSpace, theta: NDArray[np.float64], floor: float = 0.0) -> Solution:
@@ -49,7 +38,7 @@ def solve_scores(moments: NoisyMoments, space: ModelSpace, theta: NDArray[np.flo
     delta = H^-1 shift. The step shown differs where the noise exceeds the signal (kappa above 1): there the curvature
     is taken for at least the noise's size, so that the estimate stays near the released minimiser.
     """
-    hessian = Spectrum.of(space.q.T @ moments.matrix[:-1, :-1] @ space.q)
+    hessian = gram_of(moments, space)
     noisy = bool(moments.variances.any())
     found = invert(hessian, noisy=noisy, floor=floor)
     shift = space.q.T @ moments.matrix[:-1, -1]
@@ -90,22 +79,7 @@ def with_score_covariance(
     sampling = inverse @ score @ inverse
     residual = residual_vector(solution.gamma, space)
     noise = noise_covariance(moments, space, residual)
-    return LeastSquares(
-        gamma=solution.gamma,
-        shown=solution.shown,
-        inverse=inverse,
-        sampling=sampling,
-        residual=residual,
-        noise=noise,
-        covariance=sampling + inverse @ noise @ inverse,
-        sigma2=1.0,
-        sigma2_sd=0.0,
-        sigma2_clamped=False,
-        df_resid=np.inf,
-        singular=solution.singular,
-        null=solution.null,
-        origin=solution.origin,
-    )
+    return LeastSquares.of(solution, sampling, residual, noise)
 
 
 def _noise_level(moments: NoisyMoments) -> float:

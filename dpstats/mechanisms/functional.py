@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import BudgetError
-from dpstats.inference.estimates import Ridge
 from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.ridge import Ridge
 from dpstats.mechanisms.diff_lr import split_scales
 from dpstats.mechanisms.feature_plan import FeaturePlan
 from dpstats.mechanisms.lattice import TINY, TOO_SMALL, choose_bits

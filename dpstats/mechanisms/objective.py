@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpstats.errors import BudgetError
 from dpstats.inference.estimates import LeastSquares, ModelSpace
 from dpstats.inference.robust import RATIO_LIMITS, ScoreTarget, robust_ratios
-from dpstats.inference.score_fit import fit_scores
+from dpstats.inference.score_fit import solve_scores, with_score_covariance
 from dpstats.inference.score_moments import ScoreMoments
 from dpstats.mechanisms.classifier_options import Objective
 from dpstats.mechanisms.hessian import HessianPlan, plan_hessian, release_hessian
@@ -242,7 +242,8 @@ def release_classifier(
         costs = first | stages.charge({HESSIAN: plan.hessian.cost})
         return ReleasedClassifier(theta, moments, None, None, costs)
     space = plan.space
-    target = loss_target(plan.predictors, space, fit_scores(moments, space, theta))
+    fit = with_score_covariance(moments, space, solve_scores(moments, space, theta))
+    target = loss_target(plan.predictors, space, fit)
     released = release_scores(
         target,
         plan.scores,

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import NotReleasedError
-from dpstats.inference.estimates import LeastSquares, ModelSpace, Ridge, Solution, solve_ridge, with_covariance
+from dpstats.inference.estimates import LeastSquares, ModelSpace, Solution, with_covariance
 from dpstats.inference.moments import NoisyMoments
+from dpstats.inference.ridge import Ridge, solve_ridge
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.results.release import PROJECTION
 from dpstats.specification.features import Features
