@@ -18,7 +18,7 @@ from dpstats.errors import (
     SchemaError,
 )
 from dpstats.mechanisms.classifier_options import Objective, WKLObjective, WKLOutput
-from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional
+from dpstats.mechanisms.options import HC0, HC1, SSP, AdaSSP, DiffLR, Functional, Huber
 from dpstats.models.bounds import private_bounds
 from dpstats.models.compare import compare
 from dpstats.models.comparison import Comparison
@@ -32,6 +32,7 @@ from dpstats.privacy.ledger import Ledger
 from dpstats.results.budget_plot import plot_budget
 from dpstats.results.classifier import DPLogitResults, DPSVMResults
 from dpstats.results.effect_plot import plot_effect
+from dpstats.results.huber import DPHuberResults
 from dpstats.results.logit import DPTaylorLogitResults
 from dpstats.results.plots import coefplot
 from dpstats.results.point import PointResults
@@ -54,6 +55,7 @@ __all__ = [
     "Categorical",
     "Comparison",
     "Continuous",
+    "DPHuberResults",
     "DPLogitResults",
     "DPResults",
     "DPSVMResults",
@@ -64,6 +66,7 @@ __all__ = [
     "DiffLR",
     "FormulaError",
     "Functional",
+    "Huber",
     "InfeasibleError",
     "Ledger",
     "MomentRelease",

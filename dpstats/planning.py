@@ -10,20 +10,21 @@ from typing import Any
 import pandas as pd
 
 from dpstats.errors import OptionError, shown
-from dpstats.forecast import Reference, reference_contrasts, round_up
-from dpstats.inference.diagnostics import word_for_signal
-from dpstats.inference.moment_test import Contrast
-from dpstats.mechanisms.options import MOMENT_MECHANISMS, SSP, as_mechanism
-from dpstats.mechanisms.ssp import MomentPlan, plan_moments
+from dpstats.forecast.losses import reference_residual_contrasts
+from dpstats.forecast.moments import Reference, reference_contrasts, round_up
+from dpstats.forecast.widths import SD_X, Planned, smallest_factor, tighter_widths, typical_width, width_table
+from dpstats.mechanisms.options import MOMENT_MECHANISMS, SSP, Huber, as_mechanism
+from dpstats.mechanisms.ssp import plan_moments
+from dpstats.models.huber import planned_huber
 from dpstats.privacy.notions import Budget, budget_of
 from dpstats.results.axes import axes_for, plain
 from dpstats.specification.design import Design, build_design
 from dpstats.specification.formula import names_in
-from dpstats.specification.schema import Continuous, Schema, TableFacts, require_schema
+from dpstats.specification.schema import Schema, TableFacts, require_schema
 from dpstats.specification.view import facts_of
 
-SD_X, SD_Y, RSQUARED = 0.3, 0.25, 0.5
-LARGEST_FACTOR = 1e6
+SD_Y, RSQUARED = 0.25, 0.5
+PLANNED_MECHANISMS: dict[str, SSP | Huber] = {**MOMENT_MECHANISMS, "huber": Huber()}
 MANY_COEFFICIENTS = 30
 """Larger plans leave `Plan.tighter` out of the print: it repeats the forecast once per column."""
 
@@ -63,18 +64,18 @@ class Plan:
     table: pd.DataFrame
     _design: Design
     _reference: Reference
-    _options: SSP
+    _options: SSP | Huber
 
     @property
     def tighter(self) -> pd.Series:
         """Median width of the slopes if the bounds of one column were half as wide, by column; all else equal."""
         planned = _plan(self._design, self.budget, self.n, self._options)
-        return _tighter(planned, self._reference, self._options.reconcile)
+        return tighter_widths(self._design, planned, self._reference)
 
     @property
     def width(self) -> float:
         """Median expected width of the slopes' intervals, relative to a non-private fit."""
-        return _typical(self.table)
+        return typical_width(self.table)
 
     def n_for(self, width: float) -> int:
         """Return the number of rows, to two digits, for which the median width falls to `width`.
@@ -88,9 +89,9 @@ class Plan:
         def at(factor: float) -> float:
             n = self.n * factor
             planned = _plan(self._design, self.budget, n, self._options)
-            return _typical(_table(planned, replace(self._reference, n=n), self._options.reconcile))
+            return typical_width(width_table(self._design, planned, replace(self._reference, n=n)))
 
-        return int(round_up(self.n * _smallest_factor(at, width)))
+        return int(round_up(self.n * smallest_factor(at, width)))
 
     def budget_for(self, width: float) -> Budget:
         """Return the budget, to two digits, for which the median width falls to `width`: epsilon or rho is raised.
@@ -108,9 +109,9 @@ class Plan:
 
         def at(factor: float) -> float:
             planned = _plan(self._design, scaled(factor), self.n, self._options)
-            return _typical(_table(planned, self._reference, self._options.reconcile))
+            return typical_width(width_table(self._design, planned, self._reference))
 
-        return scaled(_smallest_factor(at, width))
+        return scaled(smallest_factor(at, width))
 
     def __str__(self) -> str:
         lines = [
@@ -178,7 +179,7 @@ def plan(
     bounds: Mapping[str, Sequence[float]] | None = None,
     levels: Mapping[str, Sequence[Hashable]] | None = None,
     schema: Schema | None = None,
-    mechanism: str | SSP = "auto",
+    mechanism: str | SSP | Huber = "auto",
     sd_x: float | Mapping[str, float] = SD_X,
     sd_y: float = SD_Y,
     rsquared: float = RSQUARED,
@@ -195,7 +196,7 @@ def plan(
         As for `dp_ols`.
     bounds, levels, schema
         As for `dp_ols`; every column of the formula must be declared.
-    mechanism : {"auto", "ssp"} or SSP
+    mechanism : {"auto", "ssp", "huber"} or SSP or Huber
         As for `dp_ols`.
     sd_x : float or dict of str to float
         Guess of a continuous column's standard deviation in units of half its range; spread evenly it would be .577.
@@ -224,18 +225,18 @@ def plan(
     budget = budget_of(epsilon, delta, rho)
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise OptionError(f"n must be the number of rows, as in n=10_000 (plan reads no table); not {shown(n)}")
-    options = as_mechanism(mechanism, MOMENT_MECHANISMS)
+    options = as_mechanism(mechanism, PLANNED_MECHANISMS)
     require_schema(schema)
     declared = (schema or Schema({})).updated(Schema.from_declarations(bounds, levels))
     design = build_design(formula, declared, _facts_of(formula, declared))
     reference = _guesses(n, sd_x, sd_y, rsquared, declared)
     planned = _plan(design, budget, n, options)
-    table = _table(planned, reference, options.reconcile)
+    table = width_table(design, planned, reference)
     return Plan(
         formula,
         n,
         budget,
-        f"ssp, {planned.coding.noise.capitalize()}",
+        planned.method,
         table,
         design,
         reference,
@@ -274,65 +275,13 @@ def _guesses(n: int, sd_x: Any, sd_y: Any, rsquared: Any, schema: Schema) -> Ref
     return Reference(float(n), floats if isinstance(sd_x, Mapping) else floats["sd_x"], float(sd_y), float(rsquared))
 
 
-def _plan(design: Design, budget: Budget, n: float, options: SSP) -> MomentPlan:
-    return plan_moments(design, budget, max(int(n), 1), noise=options.noise)
-
-
-def _table(planned: MomentPlan, reference: Reference, reconciled: bool) -> pd.DataFrame:
-    found = reference_contrasts(planned, reference, planned.reconcile if reconciled else None)
-    rows = [(_width(c), c.signal_to_noise, word_for_signal(c.signal_to_noise)) for c in found]
-    return pd.DataFrame(rows, columns=["width", "signal", "forecast"], index=planned.view.design.exog_names)
-
-
-def _width(contrast: Contrast) -> float:
-    """Return the expected width of the 95 % interval relative to one without noise."""
-    low, high = contrast.interval(0.05)
-    return (high - low) / (2 * 1.959964 * math.sqrt(contrast.sampling)) if contrast.sampling > 0 else math.inf
-
-
-def _typical(table: pd.DataFrame) -> float:
-    slopes = table["width"].drop("Intercept", errors="ignore")
-    return float((slopes if len(slopes) else table["width"]).median())
-
-
-def _tighter(planned: MomentPlan, reference: Reference, reconciled: bool) -> pd.Series:
-    """Median width with one column's bounds halved, which doubles its spread in coded units (uniform at most)."""
-    found = {}
-    design = planned.coding.design
-    continuous = [name for name in design.variables if isinstance(design.schema[name], Continuous)]
-    for name in continuous:
-        if name in design.response.symbol.variables:
-            changed = replace(reference, sd_y=min(2 * reference.sd_y, 0.577))
-        else:
-            sd = {k: _sd_of(reference, k) * (2 if k == name else 1) for k in continuous}
-            changed = replace(reference, sd_x=sd)
-        found[name] = _typical(_table(planned, changed, reconciled))
-    return pd.Series(found, dtype=float)
-
-
-def _sd_of(reference: Reference, name: str) -> float:
-    return reference.sd_x if isinstance(reference.sd_x, float) else reference.sd_x.get(name, SD_X)
-
-
-def _smallest_factor(width_at: Any, wanted: float) -> float:
-    """Return the smallest factor, to about 1 %, at which the width falls to what is wanted.
-
-    Raises
-    ------
-    OptionError
-        If no factor up to a million does.
-    """
-    if isinstance(wanted, bool) or not isinstance(wanted, int | float) or not wanted > 1:
-        raise OptionError(
-            f"width is relative to a non-private interval and must be above 1, as in 1.25; not {shown(wanted)}"
-        )
-    low, high = 1e-6, 1.0
-    while width_at(high) > wanted:
-        low, high = high, high * 4
-        if high > LARGEST_FACTOR:
-            raise OptionError(f"no table or budget up to a million times larger gives a width of {wanted:g}")
-    low = max(low, high / 4**10)
-    while high / low > 1.01:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if width_at(middle) <= wanted else (middle, high)
-    return high
+def _plan(design: Design, budget: Budget, n: float, options: SSP | Huber) -> Planned:
+    n_rows = max(int(n), 1)
+    if isinstance(options, Huber):
+        perturbed = planned_huber(design, options, budget, n_rows)
+        method = f"huber, block + {perturbed.hessian.law.capitalize()}"
+        return Planned(method, lambda reference: reference_residual_contrasts(perturbed, reference))
+    moments = plan_moments(design, budget, n_rows, noise=options.noise)
+    usable = moments.reconcile if options.reconcile else None
+    method = f"ssp, {moments.coding.noise.capitalize()}"
+    return Planned(method, lambda reference: reference_contrasts(moments, reference, usable))

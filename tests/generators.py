@@ -59,7 +59,7 @@ TERMS = [
     *("0", "-1", "I(1 / x)", "x.mean()", "nobody", "I(x % 2)", "np.arctan2(x, z)", "np.hypot(x, z)", "I(x // 1)"),
 ]
 BUDGETS = [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.5}, {"epsilon": 1e-9}, {"epsilon": 1e9}]
-LEAST_SQUARES = ["ssp"] * 5 + ["functional", "diff-lr", "adassp"]
+LEAST_SQUARES = ["ssp"] * 5 + ["huber", "huber", "functional", "diff-lr", "adassp"]
 CLASSIFIERS = ["objective", "functional", "wkl-objective", "wkl-output"]
 
 
@@ -155,7 +155,7 @@ def random_call(chance: random.Random) -> Call:
 
 def _add_options(chance: random.Random, name: str, options: dict[str, Any]) -> None:
     if name == "dp_ols":
-        fitting = {"epsilon": LEAST_SQUARES[:-1], "rho": ["ssp", "adassp"]}["rho" if "rho" in options else "epsilon"]
+        fitting = ["ssp", "huber", "adassp"] if "rho" in options else LEAST_SQUARES[:-1]
         options["mechanism"] = chance.choice(LEAST_SQUARES if chance.random() < 0.1 else fitting)
         if chance.random() < 0.15:
             options["cov_type"] = chance.choice(["HC0", "HC1", "HC1", "HC7"])

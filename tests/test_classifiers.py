@@ -17,8 +17,8 @@ from scipy.special import expit
 
 import dpstats as dps
 from dpstats.mechanisms.classifier_options import Objective
-from dpstats.mechanisms.objective import plan_classifier
 from dpstats.mechanisms.options import CLASSIFIERS
+from dpstats.mechanisms.perturbed import plan_perturbed
 from dpstats.mechanisms.stages import split_budget
 from dpstats.mechanisms.wkl import plan_wkl
 from dpstats.privacy.notions import Budget, zcdp_of_pure
@@ -218,7 +218,7 @@ def planned(d=4, budget=None, n=20_000, loss=LOGISTIC, options=None):
     budget = budget or Budget(epsilon=1.0)
     if isinstance(options, dps.WKLObjective | dps.WKLOutput):
         return plan_wkl(design, loss, options, budget, n)
-    return plan_classifier(design, loss, options or Objective(), budget, n, None)
+    return plan_perturbed(design, loss, options or Objective(), budget, n, None)
 
 
 def test_the_ridge_is_for_a_row_and_the_loss_a_sum():
@@ -231,7 +231,7 @@ def test_the_ridge_is_for_a_row_and_the_loss_a_sum():
     schema = dps.Schema({"g": dps.Categorical(levels), "y": dps.Binary((0, 1))})
     facts = TableFacts(("g", "y"), {"g": "object", "y": "number"})
     design = build_design("y ~ C(g)", schema, facts, binary="dp_logit")
-    factor = plan_classifier(design, LOGISTIC, Objective(), Budget(epsilon=1.0), 10_000, None)
+    factor = plan_perturbed(design, LOGISTIC, Objective(), Budget(epsilon=1.0), 10_000, None)
     assert factor.predictors.row_size == 1.0
     assert factor.ridge == pytest.approx(1 / (2 * factor.minimum.perturbation.gamma))
 
@@ -373,6 +373,10 @@ def test_too_few_rows_are_refused_before_anything_is_read(monkeypatch):
         (lambda d: dps.dp_logit("won ~ x", d, 1, bounds=BOUNDS, levels=LEVELS, mechanism=dps.Objective), "is a class"),
         (lambda d: dps.dp_logit("won ~ x", d, 1e-200, bounds=BOUNDS, levels=LEVELS), "so small"),
         (lambda d: dps.dp_logit("won ~ x", d, rho=1e-200, bounds=BOUNDS, levels=LEVELS), "so small"),
+        (
+            lambda d: dps.dp_logit("won ~ x", d, 50, bounds=BOUNDS, levels=LEVELS, cov_type=dps.HC1(share=0.99)),
+            "leave nothing for the coefficients",
+        ),
         (lambda d: dps.WKLObjective(penalty=0), "penalty must be"),
         (lambda d: dps.WKLOutput(penalty=None), "penalty must be"),
         (lambda d: dps.WKLObjective(split=(0.5, 0.5)), "split must be 3 shares"),

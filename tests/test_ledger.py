@@ -203,6 +203,10 @@ CALLS = {
     "ssp": lambda d, b, **k: dps.dp_ols("y ~ x + z", d, **b, schema=SCHEMA, infeasible="fit", **k),
     "HC1": lambda d, b, **k: dps.dp_ols("y ~ x", d, **b, schema=SCHEMA, cov_type="HC1", infeasible="fit", **k),
     "moments": lambda d, b, **k: dps.dp_moments("y ~ x + z", d, **b, schema=SCHEMA, infeasible="fit", **k),
+    "huber": lambda d, b, **k: dps.dp_ols("y ~ x", d, **b, schema=SCHEMA, mechanism="huber", infeasible="fit", **k),
+    "huber, HC1": lambda d, b, **k: dps.dp_ols(
+        "y ~ x", d, **b, schema=SCHEMA, mechanism="huber", cov_type="HC1", infeasible="fit", **k
+    ),
     "functional": lambda d, b, **k: dps.dp_ols(
         "y ~ x", d, **b, schema=SCHEMA, mechanism="functional", infeasible="fit", **k
     ),
@@ -270,7 +274,7 @@ def test_a_ledger_without_delta_counts_epsilon_and_refuses_gaussian_noise(tmp_pa
     assert not watched.was_read
 
 
-@pytest.mark.parametrize("name", ["ssp", "HC1", "moments", "functional", "logit", "taylor", "wkl", "svm"])
+@pytest.mark.parametrize("name", ["ssp", "HC1", "moments", "huber", "functional", "logit", "taylor", "wkl", "svm"])
 def test_what_does_not_fit_is_refused_before_a_record_is_read(tmp_path, name):
     ledger = dps.Ledger(tmp_path / "a.budget", epsilon=1)
     ledger.reserve(pure(0.75), "before")

@@ -18,25 +18,29 @@ from dpstats.records.source import as_source
 from dpstats.release.noise import NoNoise, RealNoise, SimulatedNoise, real_error
 from dpstats.specification.coding import code_design
 from dpstats.specification.design import build_design
-from dpstats.specification.losses import LOGISTIC, HuberHinge, QuarticHinge
+from dpstats.specification.losses import LOGISTIC, HuberHinge, HuberResidual, QuarticHinge
 from dpstats.specification.perturbation import calibrate
 from dpstats.specification.predictors import build_predictors
 from dpstats.specification.schema import Binary, Continuous, Schema
 from dpstats.specification.view import full_view
 
-LOSSES = [LOGISTIC, HuberHinge(0.5), QuarticHinge(0.5)]
+LOSSES = [LOGISTIC, HuberHinge(0.5), QuarticHinge(0.5), HuberResidual(0.5), HuberResidual(0.02)]
 getcontext().prec = 60
 
 
-def table_of(columns, formula="y ~ x0 + x1"):
-    schema = Schema({**{name: Continuous(-1, 1) for name in columns if name != "y"}, "y": Binary((0, 1))})
+def table_of(columns, formula="y ~ x0 + x1", *, regression=False):
+    outcome = Continuous(-1, 1) if regression else Binary((0, 1))
+    schema = Schema({**{name: Continuous(-1, 1) for name in columns if name != "y"}, "y": outcome})
     source = as_source(columns)
-    coding = code_design(build_design(formula, schema, source.facts, binary="dp_logit"), "laplace")
+    design = build_design(formula, schema, source.facts, binary="" if regression else "dp_logit")
+    coding = code_design(design, "laplace")
     return as_table(source, build_predictors(full_view(coding), coding))
 
 
-def random_table(rng, n=40, d=2):
+def random_table(rng, n=40, d=2, loss=LOGISTIC):
     columns = {f"x{j}": rng.uniform(-1, 1, n) for j in range(d)}
+    if loss.is_regression:
+        return table_of({**columns, "y": rng.uniform(-1, 1, n)}, regression=True)
     return table_of({**columns, "y": rng.integers(0, 2, n).astype(float)})
 
 
@@ -56,23 +60,25 @@ def exact_gradient(table, loss, ridge, b, theta):
     for z, u in zip(rows.z.tolist(), rows.u.tolist(), strict=True):
         eta = sum((Decimal(a) * t for a, t in zip(z, theta, strict=True)), Decimal(0))
         margin, h = Decimal(u) * eta, Decimal(getattr(loss, "h", 0.5))
-        if loss.is_logistic:
-            slope = 1 / (1 + margin.exp())
+        if loss.is_regression:
+            score = min(max((Decimal(u) - eta) / Decimal(loss.threshold), Decimal(-1)), Decimal(1))
+        elif loss.is_logistic:
+            score = Decimal(u) / (1 + margin.exp())
         elif isinstance(loss, HuberHinge):
-            slope = min(max((1 + h - margin) / (2 * h), Decimal(0)), Decimal(1))
+            score = Decimal(u) * min(max((1 + h - margin) / (2 * h), Decimal(0)), Decimal(1))
         else:
             s = min(max((1 - margin) / h, Decimal(-1)), Decimal(1))
-            slope = Decimal("0.5") + s * (3 - s * s) / 4
-        total = [t - Decimal(a) * Decimal(u) * slope for t, a in zip(total, z, strict=True)]
+            score = Decimal(u) * (Decimal("0.5") + s * (3 - s * s) / 4)
+        total = [t - Decimal(a) * score for t, a in zip(total, z, strict=True)]
     return math.sqrt(float(sum(t * t for t in total)))
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_the_certificate_exceeds_the_exact_gradient(loss):
     """200 random problems, with parameters from tiny to huge."""
     rng = np.random.default_rng(0)
     for trial in range(200):
-        table = random_table(rng)
+        table = random_table(rng, loss=loss)
         theta = rng.normal(0, 10.0 ** rng.uniform(-6, 4), 3)
         ridge, b = 10.0 ** rng.uniform(-4, 2), rng.normal(0, 3, 3)
         objective = Objective(table, loss, Fraction(ridge), fractions(b))
@@ -83,11 +89,11 @@ def test_the_certificate_exceeds_the_exact_gradient(loss):
         assert bound <= exact + 1e-9 * (1 + exact)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_the_point_is_within_the_tolerance_of_the_exact_minimiser(loss):
     rng = np.random.default_rng(1)
     for _ in range(20):
-        table = random_table(rng)
+        table = random_table(rng, loss=loss)
         b, tau = rng.normal(0, 3, 3), tolerance(table.predictors.row_size, 40, loss.bound)
         point = minimize(table, loss, 0.8, fractions(b), 2.0**-41, tau)
         assert exact_gradient(table, loss, 0.8, b, point) <= tau
@@ -116,11 +122,11 @@ def test_the_released_distance_is_twice_the_radius():
     assert math.sqrt(plan.output_variance) < 1e-4
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("ridge", [1e-6, 1.0, 50.0])
 def test_the_minimiser_is_that_of_a_general_optimiser(loss, ridge):
     rng = np.random.default_rng(4)
-    table = random_table(rng, 500)
+    table = random_table(rng, 500, loss=loss)
     rows, b = table.kept[0], rng.normal(0, 1, 3)
     ours = floats(minimize(table, loss, ridge, fractions(b), 0.0, tolerance(3.0, 500, loss.bound)))
 
@@ -145,7 +151,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e4, math.inf])
 def test_every_table_ends_silently(kind, loss, epsilon):
@@ -161,7 +167,7 @@ def test_every_table_ends_silently(kind, loss, epsilon):
     assert np.isfinite(theta).all()
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_one_row_moves_the_minimiser_by_at_most_twice_its_size_over_the_ridge(loss):
     """The sensitivity of output perturbation, over tables with one row replaced by an extreme one."""
     rng = np.random.default_rng(11)
@@ -180,7 +186,7 @@ def test_one_row_moves_the_minimiser_by_at_most_twice_its_size_over_the_ridge(lo
     assert worst > 0.45, "the bound is not idle"
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize(("distance", "ridge"), [(1e-4, 1e-3), (2e-4, 0.02), (1e-5, 1e-6)])
 def test_nearly_collinear_and_separated_rows_are_no_obstacle(loss, distance, ridge):
     """The parameter becomes so large that float64 alone could not resolve it."""
@@ -263,7 +269,7 @@ def test_a_table_that_is_read_again_gives_the_same_minimiser():
     np.testing.assert_allclose(points[0], points[1], atol=1e-10)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("first", ["alike", "separated", "missing"])
 def test_a_long_table_is_started_from_its_first_rows(loss, first):
     """Forty blocks of rows, of which the first eight may look like nothing that follows."""

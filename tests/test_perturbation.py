@@ -11,10 +11,12 @@ from scipy.optimize import minimize_scalar
 
 from dpstats.errors import OptionError
 from dpstats.privacy.notions import pure_of_zcdp, zcdp_of_pure
-from dpstats.specification.losses import LOGISTIC, HuberHinge, QuarticHinge, hinge_loss
+from dpstats.specification.losses import LOGISTIC, HuberHinge, HuberResidual, QuarticHinge, hinge_loss
 from dpstats.specification.perturbation import calibrate, cost, logistic_cost, with_ridge
 
-LOSSES = [LOGISTIC, HuberHinge(0.5), HuberHinge(1.0), QuarticHinge(0.5), QuarticHinge(0.8)]
+MARGIN_LOSSES = [LOGISTIC, HuberHinge(0.5), HuberHinge(1.0), QuarticHinge(0.5), QuarticHinge(0.8)]
+RESIDUAL_LOSSES = [HuberResidual(0.5), HuberResidual(0.1), HuberResidual(2.0)]
+LOSSES = MARGIN_LOSSES + RESIDUAL_LOSSES
 
 
 def value(loss, v):
@@ -29,7 +31,7 @@ def value(loss, v):
     return np.where(inside, -(s**4) / (16 * h**3) + 3 * s**2 / (8 * h) + s / 2 + 3 * h / 16, np.maximum(s, 0))
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("loss", MARGIN_LOSSES, ids=repr)
 @pytest.mark.parametrize("u", [-1.0, 1.0])
 def test_derivatives_are_those_of_the_loss(loss, u):
     eta = np.linspace(-4, 4, 4001) + 1e-4
@@ -42,10 +44,26 @@ def test_derivatives_are_those_of_the_loss(loss, u):
     np.testing.assert_allclose(loss.curvature(eta, u)[~kinks], second[~kinks], atol=2e-3)
 
 
+@pytest.mark.parametrize("loss", RESIDUAL_LOSSES, ids=repr)
+@pytest.mark.parametrize("u", [-1.0, 0.3, 1.0])
+def test_derivatives_of_the_loss_of_a_residual_are_those_of_huber(loss, u):
+    eta, step, t = np.linspace(-4, 4, 4001) + 1e-4, 1e-5, loss.threshold
+
+    def huber(eta):
+        size = np.abs(u - eta)
+        return np.where(size <= t, size**2 / (2 * t), size - t / 2)
+
+    slope = (huber(eta + step) - huber(eta - step)) / (2 * step)
+    np.testing.assert_allclose(-loss.residual(eta, u), slope, atol=1e-4)
+    second = (loss.residual(eta - step, u) - loss.residual(eta + step, u)) / (2 * step)
+    kinks = np.abs(np.abs(u - eta) - t) < 2 * step
+    np.testing.assert_allclose(loss.curvature(eta, u)[~kinks], second[~kinks], atol=1e-5)
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_slopes_and_curvatures_keep_their_bounds(loss):
     eta = np.concatenate([np.linspace(-50, 50, 100_001), [-1e300, 1e300, -1e3, 1e3]])
-    for u in (-1.0, 1.0):
+    for u in (-1.0, 0.0, 1.0) if loss.is_regression else (-1.0, 1.0):
         residual, curvature = loss.residual(eta, u), loss.curvature(eta, u)
         assert np.abs(residual).max() == pytest.approx(1.0)
         assert np.abs(residual).max() <= 1.0
@@ -151,7 +169,7 @@ def worst_ratio(loss, gamma, ridge, starts=200, steps=1_500):
     rng = np.random.default_rng(3)
     corners, directions = np.array(corner_rows()), np.array(faces())
     first, second = (corners[rng.integers(len(corners), size=starts)] for _ in range(2))
-    u, v = rng.choice([-1.0, 1.0], (2, starts))
+    u, v = rng.uniform(-1.0, 1.0, (2, starts)) if loss.is_regression else rng.choice([-1.0, 1.0], (2, starts))
     far = 1e5 * directions[np.arange(starts) % len(directions)]
 
     def ratio(theta):
@@ -171,7 +189,7 @@ def worst_ratio(loss, gamma, ridge, starts=200, steps=1_500):
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("loss", [LOGISTIC, HuberHinge(0.5), QuarticHinge(0.5)], ids=repr)
+@pytest.mark.parametrize("loss", [LOGISTIC, HuberHinge(0.5), QuarticHinge(0.5), *RESIDUAL_LOSSES], ids=repr)
 def test_the_worst_pair_of_tables_approaches_the_cost_and_never_exceeds_it(loss, epsilon):
     found = calibrate(loss, 2.0, epsilon)
     worst = worst_ratio(loss, found.gamma, found.ridge)

@@ -110,17 +110,18 @@ CELLS = {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["ssp", "huber"])
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_plan_agrees_with_simulation_within_a_fifth(cell):
+def test_a_plan_agrees_with_simulation_within_a_fifth(cell, mechanism):
     formula, n, budget, guesses = CELLS[cell]
     factor = "C(g)" in formula
     levels = {"g": list("abcd")} if factor else {}
     p = formula.count("x")
-    planned = dps.plan(formula, n, bounds=BOUNDS, levels=levels, **budget, **guesses)
+    planned = dps.plan(formula, n, bounds=BOUNDS, levels=levels, mechanism=mechanism, **budget, **guesses)
     ratios = []
     for seed in range(12):
         data = table(n, p=p, seed=seed, levels=levels.get("g"), **guesses)
-        options = {"bounds": BOUNDS, "levels": levels}
+        options = {"bounds": BOUNDS, "levels": levels, "mechanism": mechanism}
         private = dps.dp_ols(formula, data, rng=np.random.default_rng(seed), **budget, **options).conf_int()
         exact = dps.dp_ols(formula, data, epsilon=np.inf, **options).conf_int()
         ratios.append((private[1] - private[0]) / (exact[1] - exact[0]))
@@ -149,6 +150,15 @@ def test_n_and_budget_for_a_wanted_width_give_that_width():
     for wrong in (1, 0.5, -2):
         with pytest.raises(dps.OptionError, match="above 1"):
             planned.n_for(wrong)
+
+
+def test_a_plan_of_a_huber_regression_needs_fewer_rows():
+    huber, ssp = (dps.plan(FORMULA, 20_000, epsilon=1, bounds=BOUNDS, mechanism=m) for m in ("huber", "ssp"))
+    assert "huber, block + Laplace" in str(huber)
+    assert huber.width < ssp.width
+    assert 3 * huber.n_for(1.5) < ssp.n_for(1.5)
+    wide = dps.plan(FORMULA, 20_000, epsilon=1, bounds=BOUNDS, mechanism=dps.Huber(threshold=1.0))
+    assert wide.width > huber.width
 
 
 def test_a_plan_prints_its_guesses_and_advice():

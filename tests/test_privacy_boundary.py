@@ -118,6 +118,8 @@ def test_planted_values_appear_in_nothing_that_a_fit_shows(formula, budget):
 @pytest.mark.parametrize(
     ("mechanism", "budget"),
     [
+        ("huber", {"epsilon": 1}),
+        (dps.Huber(noise="gaussian"), {"rho": 0.5}),
         ("functional", {"epsilon": 1}),
         (dps.Functional(bounded="trim", scaling="ball"), {"epsilon": 1}),
         ("diff-lr", {"epsilon": 1}),
@@ -204,7 +206,7 @@ HOPELESS = {"x": np.nan, "y": np.inf, "g": None}
 
 
 @pytest.mark.parametrize(
-    "mechanism", ["ssp", "functional", "diff-lr", "adassp", dps.Functional(bounded="trim")], ids=repr
+    "mechanism", ["ssp", "huber", "functional", "diff-lr", "adassp", dps.Functional(bounded="trim")], ids=repr
 )
 @pytest.mark.parametrize("rows", ["plain", "unreadable", "constant"])
 def test_every_mechanism_ends_alike_whatever_the_rows_are(mechanism, rows):

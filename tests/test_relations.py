@@ -279,7 +279,7 @@ def test_a_public_length_beside_the_table_s_own_is_refused():
 
 @pytest.mark.parametrize("unit", PRIVATE_LENGTH, ids=["added rows", "persons"])
 def test_methods_without_a_proof_say_so(unit):
-    for mechanism in ("functional", "diff-lr", dps.AdaSSP()):
+    for mechanism in ("huber", "functional", "diff-lr", dps.AdaSSP()):
         budget = {"epsilon": 1.0} if isinstance(mechanism, str) else {"rho": 0.5}
         with pytest.raises(dps.OptionError, match=r"replace-one neighbours and a public number of rows"):
             dps.dp_ols("y ~ x", table(100), **budget, schema=SCHEMA, mechanism=mechanism, **unit)

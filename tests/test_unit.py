@@ -203,6 +203,7 @@ def test_gaussian_noise_tells_a_person_s_tables_apart_by_no_more_than_mu():
 CALLS = {
     "ssp": lambda b, **k: dps.dp_ols("y ~ x", table(), **b, schema=SCHEMA, infeasible="fit", **k),
     "HC1": lambda b, **k: dps.dp_ols("y ~ x", table(), **b, schema=SCHEMA, cov_type="HC1", infeasible="fit", **k),
+    "huber": lambda b, **k: dps.dp_ols("y ~ x", table(), **b, schema=SCHEMA, mechanism="huber", infeasible="fit", **k),
     "functional": lambda b, **k: dps.dp_ols(
         "y ~ x", table(), **b, schema=SCHEMA, mechanism="functional", infeasible="fit", **k
     ),

@@ -35,8 +35,8 @@ def require_choice(options: object, choices: Mapping[str, tuple[str, ...]]) -> N
             raise OptionError(f"{name} must be {', '.join(others)} or {last}, not {shown(value)}")
 
 
-def require_number(options: object, name: str, low: float, high: float) -> None:
-    """Refuse an attribute that is no number from `low` to below `high`.
+def require_number(options: object, name: str, low: float, high: float, *, closed: bool = False) -> None:
+    """Refuse an attribute that is no number from `low` to below `high`, or to `high` itself if the range is closed.
 
     Raises
     ------
@@ -44,9 +44,10 @@ def require_number(options: object, name: str, low: float, high: float) -> None:
         Naming the attribute and the range.
     """
     value = getattr(options, name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value < high:
+    number = not isinstance(value, bool) and isinstance(value, int | float)
+    if not number or not (low <= value < high or (closed and value == high)):
         raise OptionError(
             f"{name} must be a number from {low:g}"
-            + (f" to below {high:g}" if high < math.inf else "")
+            + (f" to {'' if closed else 'below '}{high:g}" if high < math.inf else "")
             + f", not {shown(value)}"
         )

@@ -76,7 +76,7 @@ def require_measurable(stage: ScoreStage, n_columns: int) -> None:
     strength = stage_strength(stage.budget, stage.law, stage.share)
     if _steps(stage.n_rows) / strength * (n_columns + 2) * 40 >= 2.0**62:
         raise BudgetError(
-            f"share={stage.share:g} of {stage.budget} is too little for robust standard errors; give them more"
+            f"share={stage.share:g} of {stage.budget} is too little for what standard errors need; spend more"
         )
 
 

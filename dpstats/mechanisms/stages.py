@@ -126,7 +126,7 @@ def split_budget(budget: Budget, minimiser: float, hessian: float, scores: float
     Raises
     ------
     BudgetError
-        If the budget is too small to be shared.
+        If the budget is too small to be shared, or the other shares leave nothing for the minimiser.
 
     Notes
     -----
@@ -134,6 +134,11 @@ def split_budget(budget: Budget, minimiser: float, hessian: float, scores: float
     private; basic composition. rho: each pure stage of epsilon' costs epsilon' tanh(epsilon' / 2), and a Gaussian stage
     gets as much rho as a Laplace one would.
     """
+    if minimiser < 2 * OUTPUT:
+        raise BudgetError(
+            "the shares for the Hessian, for standard errors and for bounds leave nothing for the coefficients; make "
+            "them smaller, so that they add up to less than 0.98"
+        )
     if not budget.is_private:
         return Stages(budget, 1.0, minimiser, hessian, scores, bounds)
     if budget.rho is not None:

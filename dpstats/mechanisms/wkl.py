@@ -25,7 +25,7 @@ from dpstats.mechanisms.classifier_options import WKLObjective, WKLOutput
 from dpstats.mechanisms.lattice import TINY, TOO_SMALL
 from dpstats.mechanisms.minimum import MOST_BITS, MinimumPlan, on_lattice, plan_minimum, release_minimum
 from dpstats.mechanisms.noisy_matrix import MatrixPlan, plan_matrix, release_matrix, triangle_index
-from dpstats.mechanisms.objective import EXACT, HESSIAN, MINIMISER, ReleasedClassifier, bordered, space_of
+from dpstats.mechanisms.perturbed import EXACT, HESSIAN, MINIMISER, ReleasedPerturbed, bordered, space_of
 from dpstats.mechanisms.stages import OUTPUT
 from dpstats.privacy.notions import Budget
 from dpstats.records.minimize import minimize, tolerance
@@ -272,7 +272,7 @@ def _plan_output(predictors: Predictors, loss: Loss, ridge: float, first: Budget
     return OutputPlan(ridge, tau, bits, noise, variance * 4.0**-bits * private, cost if private else first)
 
 
-def release_wkl(plan: WKLPlan, source: Source, noise: NoiseSource) -> ReleasedClassifier:
+def release_wkl(plan: WKLPlan, source: Source, noise: NoiseSource) -> ReleasedPerturbed:
     """Read the table and release minimiser, Hessian and gradient covariance.
 
     Parameters
@@ -312,7 +312,7 @@ def release_wkl(plan: WKLPlan, source: Source, noise: NoiseSource) -> ReleasedCl
     found = largest**2 * squares[index] - (0.0 if plan.removes_penalty else 1.0) * np.outer(mean, mean) / plan.n_rows
     values, vectors = np.linalg.eigh(found)
     meat = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return ReleasedClassifier(
+    return ReleasedPerturbed(
         theta, moments, meat, None, costs | {HESSIAN: plan.hessian.cost, COVARIANCE: plan.covariance.cost}
     )
 

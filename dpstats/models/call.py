@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpstats.errors import DataError, OptionError, SchemaError, shown
-from dpstats.forecast import PlannedMoments, Usable, require_feasible
+from dpstats.forecast.moments import PlannedMoments, Usable, require_feasible
 from dpstats.mechanisms.option_checks import require_instance
 from dpstats.mechanisms.options import HC0, HC1
 from dpstats.models.progress import Bar

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from dpstats.errors import OptionError, SchemaError
-from dpstats.forecast import PlannedClassifier, require_resolved
+from dpstats.forecast.losses import PlannedPerturbed, require_resolved
 from dpstats.mechanisms.bounds import SHARE, BoundsPlan, plan_bounds, release_bounds
 from dpstats.mechanisms.classifier_options import Objective, WKLObjective
-from dpstats.mechanisms.objective import ClassifierPlan, ReleasedClassifier, plan_classifier, release_classifier
+from dpstats.mechanisms.objective import release_classifier
 from dpstats.mechanisms.options import HC0, HC1, Classifier
+from dpstats.mechanisms.perturbed import PerturbedPlan, ReleasedPerturbed, plan_perturbed
 from dpstats.mechanisms.stages import Stages
 from dpstats.mechanisms.wkl import WKLPlan, plan_wkl, release_wkl
 from dpstats.models.bought import Planned, plan_for_bounds, with_unknown
@@ -183,10 +184,10 @@ def _fit_objective(call: ClassifierCall, options: Objective, results: type[Resul
     return results(release, plan.predictors.view, scale)
 
 
-def _plan_objective(call: ClassifierCall, options: Objective, design: Design) -> ClassifierPlan:
+def _plan_objective(call: ClassifierCall, options: Objective, design: Design) -> PerturbedPlan:
     scores = call.robust.share if call.robust else None if call.loss.is_logistic else SCORES
     bounds = SHARE if call.checked.buying else 0.0
-    return plan_classifier(design, call.loss, options, call.budget, call.source.n_rows, scores, bounds)
+    return plan_perturbed(design, call.loss, options, call.budget, call.source.n_rows, scores, bounds)
 
 
 def _plan_bounds(call: ClassifierCall, stages: Stages) -> BoundsPlan | None:
@@ -196,13 +197,13 @@ def _plan_bounds(call: ClassifierCall, stages: Stages) -> BoundsPlan | None:
     return plan_bounds(call.checked.buying, pure, "laplace", SHARE, call.source.n_rows)
 
 
-def _refuse_if_hopeless(call: ClassifierCall, plan: PlannedClassifier) -> None:
+def _refuse_if_hopeless(call: ClassifierCall, plan: PlannedPerturbed) -> None:
     if call.infeasible == "refuse":
         require_resolved(plan, call.budget, call.source.n_rows)
 
 
 def _release(
-    call: ClassifierCall, plan: ClassifierPlan | WKLPlan, released: ReleasedClassifier, method: str, target: str
+    call: ClassifierCall, plan: PerturbedPlan | WKLPlan, released: ReleasedPerturbed, method: str, target: str
 ) -> PerturbedRelease:
     privacy = call.account.cost(call.budget, released.costs)
     return PerturbedRelease(

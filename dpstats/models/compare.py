@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from dpstats.records.source import silence
 from dpstats.release.release import read_closed
 from dpstats.results.classifier import DPSVMResults
 from dpstats.results.contrast_test import check_alpha
+from dpstats.results.huber import DPHuberResults
 from dpstats.results.point import PointResults
 from dpstats.results.release import MomentRelease
 from dpstats.results.results import DPResults
@@ -27,9 +29,10 @@ MOST_STEPS = 100
 def compare(fit: DPResults, data: Any, alpha: float = 0.05) -> Comparison:
     """Put a private fit beside the non-private fit of the same formula on the same rows. NOT PRIVATE.
 
-    For the analyst inside the enclave. The non-private fit is statsmodels' ``OLS`` or ``Logit`` on the rows that the
-    private fit is about: complete after undeclared levels and unreadable entries count as missing, clipped to the
-    bounds. Without noise, at ``epsilon=float("inf")``, the two agree. Choosing by it what to publish spends privacy.
+    For the analyst inside the enclave. The non-private fit is statsmodels' ``OLS`` or ``Logit``, or ``RLM`` with the
+    threshold of a Huber regression, on the rows that the private fit is about: complete after undeclared levels and
+    unreadable entries count as missing, clipped to the bounds. Without noise, at ``epsilon=float("inf")``, the two
+    agree. Choosing by it what to publish spends privacy.
 
     Parameters
     ----------
@@ -60,7 +63,8 @@ def compare(fit: DPResults, data: Any, alpha: float = 0.05) -> Comparison:
     -----
     Coefficients that the rows do not identify, such as that of a level that never occurs, and all coefficients of a
     logit that separates, are nan in the non-private fit. A fit whose private standard errors use the covariance of the
-    gradient is put beside HC0. Nothing is charged to a ledger: the outcome is not a release.
+    gradient is put beside HC0, a Huber regression beside RLM's ``H2``. Nothing is charged to a ledger: the outcome is
+    not a release.
 
     Examples
     --------
@@ -81,11 +85,9 @@ def compare(fit: DPResults, data: Any, alpha: float = 0.05) -> Comparison:
     released = fit.release.coding.design if isinstance(fit.release, MomentRelease) else design
     binary = "dp_logit" if fit.is_binary else ""
     build_design(released.formula, released.schema, source.facts, binary=binary, rules=released.rules)
-    cov_type = "HC0" if fit.cov_type == "gradient" else fit.cov_type
+    counterpart = _counterpart(fit)
     try:
-        plain = read_closed(
-            lambda: _fit_plainly(model_table(source, design, released), cov_type, level, logit=fit.is_binary)
-        )
+        plain = read_closed(lambda: _fit_plainly(model_table(source, design, released), counterpart, level))
     except ReleaseError:
         raise ReleaseError("the table could not be read, so there is nothing to compare; nothing was spent") from None
     params, bse, pvalues = (series.to_numpy() for series in (fit.params, fit.bse, fit.pvalues))
@@ -94,7 +96,7 @@ def compare(fit: DPResults, data: Any, alpha: float = 0.05) -> Comparison:
     return Comparison(
         design.formula,
         f"{fit.model_name} ({fit.cov_type}) by {fit.mechanism}, {fit.privacy.budget}{state}",
-        f"statsmodels' {_counterpart(fit)} ({cov_type}) on {plain.n_rows:,} complete rows",
+        f"statsmodels' {counterpart.name} ({counterpart.cov_type}) on {plain.n_rows:,} complete rows",
         fit.estimand,
         level,
         fit.privacy.is_private,
@@ -102,8 +104,20 @@ def compare(fit: DPResults, data: Any, alpha: float = 0.05) -> Comparison:
     )
 
 
-def _counterpart(fit: DPResults) -> str:
-    return "Logit" if fit.is_binary else "OLS" if fit.design.rules.weights is None else "WLS"
+@dataclass(frozen=True, slots=True)
+class _Counterpart:
+    """Which model of statsmodels stands beside a fit (zone: public); the threshold is of ``RLM``."""
+
+    name: Literal["OLS", "WLS", "Logit", "RLM"]
+    cov_type: str
+    threshold: float = math.inf
+
+
+def _counterpart(fit: DPResults) -> _Counterpart:
+    if isinstance(fit, DPHuberResults):
+        return _Counterpart("RLM", "H2", fit.threshold)
+    cov_type = "HC0" if fit.cov_type == "gradient" else fit.cov_type
+    return _Counterpart("Logit" if fit.is_binary else "OLS" if fit.design.rules.weights is None else "WLS", cov_type)
 
 
 def _require_comparable(fit: Any) -> None:
@@ -128,13 +142,13 @@ class PlainFit:
         return "PlainFit()"
 
 
-def _fit_plainly(table: ModelTable, cov_type: str, alpha: float, *, logit: bool) -> PlainFit:
+def _fit_plainly(table: ModelTable, counterpart: _Counterpart, alpha: float) -> PlainFit:
     """Fit with statsmodels on a basis of the columns' span, so that redundant columns leave the others alone."""
     n, q = table.exog.shape
     basis, identified = _identified(table.exog)
     params, bse, pvalues, ends = np.full(q, np.nan), np.full(q, np.nan), np.full(q, np.nan), np.full((q, 2), np.nan)
     with silence():
-        fit = _statsmodels_fit(table, basis, cov_type, logit=logit) if basis.size else None
+        fit = _statsmodels_fit(table, basis, counterpart) if basis.size else None
         if fit is not None and identified.any():
             found = fit.t_test(basis[identified])
             params[identified], bse[identified] = np.ravel(found.effect), np.ravel(found.sd)
@@ -156,19 +170,24 @@ def _identified(exog: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
     return np.sqrt(n) * basis, null_part < 1e-6
 
 
-def _statsmodels_fit(table: ModelTable, basis: NDArray[np.float64], cov_type: str, *, logit: bool) -> Any:
+def _statsmodels_fit(table: ModelTable, basis: NDArray[np.float64], counterpart: _Counterpart) -> Any:
     """Return statsmodels' result, or None if there is none: too few rows, or classes that separate."""
     from statsmodels.discrete.discrete_model import Logit
     from statsmodels.regression.linear_model import WLS
+    from statsmodels.robust.norms import HuberT
+    from statsmodels.robust.robust_linear_model import RLM
     from statsmodels.tools.sm_exceptions import PerfectSeparationError
 
     endog, exog = table.endog, table.exog @ basis
     if len(endog) <= exog.shape[1]:
         return None
-    if not logit:
-        return WLS(endog, exog, weights=table.weights).fit(cov_type=cov_type, use_t=False)
+    if counterpart.name == "RLM":
+        model = RLM(endog, exog, M=HuberT(t=counterpart.threshold))
+        return model.fit(maxiter=MOST_STEPS, start_scale=1.0, update_scale=False, cov=counterpart.cov_type)
+    if counterpart.name != "Logit":
+        return WLS(endog, exog, weights=table.weights).fit(cov_type=counterpart.cov_type, use_t=False)
     try:
-        fit = Logit(endog, exog).fit(disp=0, maxiter=MOST_STEPS, cov_type=cov_type)
+        fit = Logit(endog, exog).fit(disp=0, maxiter=MOST_STEPS, cov_type=counterpart.cov_type)
     except (np.linalg.LinAlgError, PerfectSeparationError):
         return None
     return fit if fit.mle_retvals["converged"] else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpstats.forecast import require_acceptance
+from dpstats.forecast.moments import require_acceptance
 from dpstats.mechanisms.functional import ObjectivePlan, release_objective
 from dpstats.mechanisms.options import DiffLR
 from dpstats.models.call import Account, refuse_if_hopeless

@@ -20,6 +20,7 @@ from dpstats.mechanisms.options import (
     MOMENT_MECHANISMS,
     SSP,
     AdaSSP,
+    Huber,
     Mechanism,
     as_mechanism,
 )
@@ -37,6 +38,7 @@ from dpstats.models.call import (
     refuse_if_hopeless,
     table_of,
 )
+from dpstats.models.huber import fit_huber
 from dpstats.models.moment_call import Declarations, MomentCall, prepare_moments
 from dpstats.models.noisy_objective import refuse_hopeless_objective, released_objective
 from dpstats.privacy.charge import charge_of
@@ -105,13 +107,16 @@ def dp_ols(
         Public levels of categorical columns, the reference level first.
     schema : Schema, optional
         Bounds and levels declared once; `bounds` and `levels` come before it.
-    mechanism : {"auto", "ssp", "functional", "diff-lr", "adassp"}, SSP, Functional, DiffLR or AdaSSP
-        ``"ssp"`` releases all second moments at once; the default chooses it. ``"functional"`` (Zhang et al. 2012) and
-        ``"diff-lr"`` (Zheng and Zou 2016) add noise to the objective and keep it bounded by a ridge, which is part of
-        the estimand; they need a pure epsilon. ``"adassp"`` (Wang 2018) needs delta or rho and has no inference.
+    mechanism : {"auto", "ssp", "huber", "functional", "diff-lr", "adassp"} or an options object
+        ``"ssp"`` releases all second moments at once; the default chooses it. ``"huber"`` fits one model with far less
+        noise, by a loss for which residuals count up to a public threshold (Huber 1964). ``"functional"`` (Zhang et
+        al. 2012) and ``"diff-lr"`` (Zheng and Zou 2016) add noise to the objective and keep it bounded by a ridge,
+        which is part of the estimand; they need a pure epsilon. ``"adassp"`` (Wang 2018) needs delta or rho and has no
+        inference.
+        Options in `SSP`, `Huber`, `Functional`, `DiffLR`, `AdaSSP`.
     cov_type : {"nonrobust", "HC0", "HC1"} or HC0 or HC1
         Robust standard errors are bought with a share of the budget, a tenth unless ``HC1(share=...)`` says otherwise;
-        with ``"ssp"`` only.
+        with ``"ssp"`` and ``"huber"`` only.
     infeasible : {"refuse", "fit"}
         What to do where the public forecast says that nothing useful can come out.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
@@ -149,7 +154,7 @@ def dp_ols(
     -------
     DPResults
         With ``params, bse, pvalues, conf_int(), t_test(), predict(), summary()`` as in statsmodels, and ``privacy``.
-        `PointResults`, without inference, for AdaSSP.
+        `DPHuberResults` for ``"huber"``; `PointResults`, without inference, for AdaSSP.
 
     Raises
     ------
@@ -184,8 +189,8 @@ def dp_ols(
         call = prepare_moments(formula, table, budget, declared, options, infeasible, account, noise, robust)
         with call.spending():
             return _fit_moments(call.with_bounds(), robust)
-    if robust is not None:
-        raise OptionError(f"cov_type={robust.name!r} needs mechanism='ssp', not {type(options).__name__}")
+    if robust is not None and not isinstance(options, Huber):
+        raise OptionError(f"cov_type={robust.name!r} needs mechanism='ssp' or 'huber', not {type(options).__name__}")
     if weights is not None:
         raise OptionError(f"weights= needs mechanism='ssp', not {type(options).__name__}")
     check_infeasible(infeasible)
@@ -193,6 +198,8 @@ def dp_ols(
     complete = public_schema(formula, schema, bounds, levels, facts)
     design = build_design(formula, complete, facts, rules=row_rules(missing, None, offset, complete, facts))
     n_rows = table.rows_for(type(options).__name__)
+    if isinstance(options, Huber):
+        return fit_huber(design, options, robust, budget, table.source, noise, infeasible, account)
     if isinstance(options, AdaSSP):
         return _fit_adaptive(design, options, budget, table, noise, infeasible, account)
     plan = plan_objective(design, LEAST_SQUARES, options, budget, n_rows)

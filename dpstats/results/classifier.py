@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from scipy.special import expit
 
 from dpstats.errors import NotReleasedError
-from dpstats.inference.score_fit import is_large_step
 from dpstats.results.not_released import NOT_RELEASED_BY_CLASSIFIERS
-from dpstats.results.perturbed_release import PerturbedRelease
-from dpstats.results.prediction import NEW_ROWS, LinearPredictions, Predictions, predict_rows, require_which
-from dpstats.results.results import DPResults
+from dpstats.results.perturbed import DPPerturbedResults
+from dpstats.results.prediction import NEW_ROWS, Predictions, predict_rows, require_which
 from dpstats.specification.schema import Continuous
 
 _LINEAR_ONLY = frozenset({"rsquared", "rsquared_adj", "fvalue", "f_pvalue"})
-QUICK_DRAWS = 10
-"""Intervals of predictions, of which there may be very many, use a tenth of the draws of the noise's law."""
 
 
-class DPClassifierResults(DPResults):
+class DPClassifierResults(DPPerturbedResults):
     """A private classifier: coefficients of a linear predictor, and inference about them.
 
     Attributes as of `DPResults`. ``nobs`` is the public length of the table: how many rows were complete is not
@@ -31,12 +25,6 @@ class DPClassifierResults(DPResults):
 
     is_binary = True
     is_classifier = True
-    release: PerturbedRelease
-
-    @property
-    def loss(self) -> str:
-        """Name of the loss."""
-        return self.release.loss
 
     @property
     def levels(self) -> tuple[Any, Any]:
@@ -46,30 +34,9 @@ class DPClassifierResults(DPResults):
         return first, last
 
     @property
-    def nobs(self) -> float:
-        """Public length of the table; the number of complete rows was not released."""
-        return float(self.release.n_rows)
-
-    @property
-    def nobs_sd(self) -> float:
-        """0: the length is public."""
-        return 0.0
-
-    @property
-    def df_resid(self) -> float:
-        """Length of the table less the number of coefficients."""
-        return self.nobs - self._space.n_params
-
-    @property
     def scale(self) -> float:
         """1, as in statsmodels."""
         return 1.0
-
-    @property
-    def is_large_step(self) -> bool:
-        """True if the ridge was so strong that taking it out moves some row's predictor by more than 1."""
-        reach = float(np.sqrt(self.release.row_size))
-        return is_large_step(self._fit, self._space, reach)
 
     def _linear(self, exog: Any) -> pd.Series:
         if exog is None:
@@ -80,12 +47,6 @@ class DPClassifierResults(DPResults):
         """Return the outcome level of each row: the last where the predictor is positive."""
         labels = pd.Series([self.levels[value > 0] for value in linear], index=linear.index, dtype=object)
         return labels.where(linear.notna(), None).infer_objects()
-
-    def _intervals(self, exog: Any) -> LinearPredictions:
-        if exog is None:
-            raise NotReleasedError(NEW_ROWS)
-        quick = replace(self.release.moments, thinning=QUICK_DRAWS)
-        return LinearPredictions.of(self.design, exog, quick, self._space, self._fit)
 
     rsquared = rsquared_adj = fvalue = f_pvalue = property()
     """Absent, so that `__getattr__` says why."""

@@ -28,6 +28,12 @@ NOT_RELEASED = {
 }
 
 _LIKELIHOOD_OF_CLASSES = "the likelihood was not released; compare models by wald_test or t_test"
+NOT_RELEASED_BY_HUBER = {
+    **dict.fromkeys(
+        ("rsquared", "rsquared_adj"), "a Huber regression releases no total sum of squares; mechanism='ssp' does"
+    ),
+    **dict.fromkeys(("llf", "aic", "bic", "info_criteria"), _LIKELIHOOD_OF_CLASSES),
+}
 _MARGINAL = "it averages over the confidential rows; average get_prediction(new_data) over public rows instead"
 NOT_RELEASED_BY_CLASSIFIERS = {
     **dict.fromkeys(("llf", "llnull", "llr", "llr_pvalue", "prsquared"), _LIKELIHOOD_OF_CLASSES),

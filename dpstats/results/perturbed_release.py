@@ -1,8 +1,8 @@
-"""A released perturbed minimiser with its noisy Hessian: one classifier, without further cost."""
+"""A released perturbed minimiser with its noisy Hessian: one model, without further cost."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,14 @@ from dpstats.privacy.cost import PrivacyCost
 from dpstats.specification.perturbation import NO_RIDGE
 from dpstats.specification.view import ModelView
 
+QUICK_DRAWS = 10
 SEPARATED = 100.0
 """Without noise: curvature, in units of the ridge, up to which the ridge alone holds a coefficient."""
 
 
 @dataclass(frozen=True, slots=True)
 class PerturbedRelease:
-    """What the releases of a classifier gave (zone: released).
+    """What the releases of a perturbed loss gave (zone: released).
 
     Attributes
     ----------
@@ -107,6 +108,11 @@ class PerturbedRelease:
         """Return the share of each coefficient that comes from the data and not from a ridge: all of it, shape (q,)."""
         return np.ones(space.n_params)
 
+    @property
+    def quick_moments(self) -> ScoreMoments:
+        """The moments with a tenth of the draws of the noise's law, for intervals of very many predictions."""
+        return replace(self.moments, thinning=QUICK_DRAWS)
+
     def usable_moments(self) -> ScoreMoments:
         """Return the moments that the fit uses."""
         return self.moments
@@ -125,4 +131,4 @@ class PerturbedRelease:
 
     def __repr__(self) -> str:
         state = "" if self.privacy.is_private else ", NOT PRIVATE"
-        return f"<PerturbedRelease: {self.formula!r}, {self.mechanism}, {self.privacy.budget}{state}>"
+        return f"<{type(self).__name__}: {self.formula!r}, {self.mechanism}, {self.privacy.budget}{state}>"

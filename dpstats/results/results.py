@@ -53,6 +53,8 @@ class DPResults(TestedModel, StatsmodelsClass):
 
     is_binary = False
     is_classifier = False
+    is_perturbed = False
+    """True if a perturbed minimiser was released, and `nobs` is the public length of the table."""
 
     @property
     def model_name(self) -> str:

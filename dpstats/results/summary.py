@@ -153,8 +153,8 @@ def _left(results: DPResults, naming: Naming) -> list[tuple[str, str]]:
         ("Dep. Variable:", naming.yname),
         ("Model:", results.model_name),
         ("Mechanism:", results.mechanism),
-        *([("Loss:", results.loss)] if results.is_classifier else []),
-        ("No. Rows:" if results.is_classifier else "No. Observations:", f"{results.nobs:.0f}{noise}"),
+        *([("Loss:", results.loss)] if results.is_perturbed else []),
+        ("No. Rows:" if results.is_perturbed else "No. Observations:", f"{results.nobs:.0f}{noise}"),
         ("Df Residuals:", f"{results.df_resid:.0f}"),
         *([] if results.is_binary else _quality(results)),
         ("Wald chi2 / m:", "-" if slopes is None else f"{slopes.fvalue:.4g} (m = {slopes.df_num})"),
@@ -163,10 +163,13 @@ def _left(results: DPResults, naming: Naming) -> list[tuple[str, str]]:
 
 
 def _quality(results: DPResults) -> list[tuple[str, str]]:
+    error = f"{math.sqrt(results.scale):.4g}"
+    if results.is_perturbed:
+        return [("Clipped Resid. S.E.:", error)]
     return [
         ("R-squared (noisy):", _decimal(results.rsquared)),
         ("Adj. R-squared:", _decimal(results.rsquared_adj)),
-        ("Residual Std. Err.:", f"{math.sqrt(results.scale):.4g}"),
+        ("Residual Std. Err.:", error),
     ]
 
 
@@ -188,7 +191,7 @@ def _right(results: DPResults, warning: str) -> list[tuple[str, str]]:
 def _missing(results: DPResults) -> str:
     if results.design.rules.missing == "none":
         return "none (declared)"
-    return "rows dropped, not counted" if results.is_classifier else "rows dropped, count noisy"
+    return "rows dropped, not counted" if results.is_perturbed else "rows dropped, count noisy"
 
 
 def _privacy_rows(results: DPResults | PointResults, warning: str) -> list[tuple[str, str]]:

@@ -49,7 +49,7 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
         )
     if results.is_classifier:
         notes.append(f"Success is {results.model.endog_names} = {results.levels[-1]}.")
-    if results.is_classifier and results.is_large_step and results.privacy.noise != "none":
+    if results.is_perturbed and results.is_large_step and results.privacy.noise != "none":
         notes.append(
             "The ridge is strong beside the data: taking it out is a large step, so that estimates and intervals are "
             "rough."
@@ -62,7 +62,7 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
             "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows, fewer "
             "columns or tighter bounds would help."
         )
-        if not results.is_classifier and results.nobs < FEW * results.nobs_sd:
+        if not results.is_perturbed and results.nobs < FEW * results.nobs_sd:
             notes.append("Hardly any row seems to be complete: do the declared levels spell those of the table?")
     elif results.outweighed:
         notes.append(
@@ -78,7 +78,7 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
         notes.append(f"Standard errors are heteroskedasticity-consistent ({results.cov_type}), from a further release.")
     if results.scale_clamped and not results.is_binary:
         notes.append(
-            "The noise hides the residual variance; Residual Std. Err. and the sampling part of std err are guesses."
+            "The noise hides the residual variance: its square root above and the sampling part of std err are guesses."
         )
     return notes + warning_note(warning)
 
@@ -114,7 +114,7 @@ def _intervals(results: DPResults) -> str:
             "Intervals and P>|z| account for the noise on the coefficients, and for sampling as far as the noisy "
             "Hessian tells."
         )
-    matrix = "the Hessian" if results.is_classifier else "X'X"
+    matrix = "the Hessian" if results.is_perturbed else "X'X"
     return (
         f"Intervals and P>|z| invert a test that accounts for the noise in {matrix} (Fieller): intervals are "
         "asymmetric, possibly unbounded, and P>|z| cannot be read off z."

@@ -132,12 +132,12 @@ def _facts_of_ours(fit: DPResults | PointResults) -> dict[str, str]:
     if isinstance(fit, PointResults):
         return facts
     facts |= {"Observations": observations(fit), "Covariance type": fit.cov_type}
-    return facts if fit.is_binary else {**facts, "R-squared": _r_squared(fit)}
+    return facts if fit.is_binary or fit.is_perturbed else {**facts, "R-squared": _r_squared(fit)}
 
 
 def observations(fit: DPResults) -> str:
     """Return the number of rows, and how it is known."""
-    noise = f" {PUBLIC_LENGTH}" if fit.is_classifier else f" {NOISY}" if fit.nobs_sd else ""
+    noise = f" {PUBLIC_LENGTH}" if fit.is_perturbed else f" {NOISY}" if fit.nobs_sd else ""
     return f"{fit.nobs:,.0f}{noise}"
 
 

@@ -72,11 +72,8 @@ def informative_slopes_test(results: DPResults) -> JointTest | None:
 
 
 def _quality(results: DPResults) -> dict[str, float]:
-    return {
-        "r_squared": results.rsquared,
-        "adj_r_squared": results.rsquared_adj,
-        "sigma": math.sqrt(results.scale),
-    }
+    explained = {} if results.is_perturbed else {"r_squared": results.rsquared, "adj_r_squared": results.rsquared_adj}
+    return {**explained, "sigma": math.sqrt(results.scale)}
 
 
 def _cost(privacy: PrivacyCost) -> dict[str, Any]:

@@ -1,11 +1,13 @@
-"""Losses of classification in the margin, and the two bounds on which their privacy rests.
+"""Losses of one record in its predictor eta = z'theta, and the two bounds on which their privacy rests.
 
-A record with predictor eta = z'theta and outcome u, -1 or +1, has the loss f(v) in the margin v = u eta. All losses
-here have |f'| <= 1 and 0 <= f'' <= `bound`. The logistic loss also allows u between -1 and +1, as the loss of a share.
+All losses here have a slope in [-1, 1] and a curvature in [0, `bound`]. Those of classification are functions of the
+margin v = u eta, with an outcome u of -1 or +1; the logistic loss also allows u in between, as the loss of a share. The
+loss of regression is a function of the residual u - eta, with an outcome u in [-1, 1].
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -17,6 +19,8 @@ from dpstats.errors import OptionError, shown
 
 Array = NDArray[np.float64]
 HINGE_LOSSES = ("huber", "quartic")
+TYPICAL_RESIDUAL = 0.2
+"""Standard deviation of residuals that is assumed before anything is read, in units of half the outcome's range."""
 
 
 class Loss(Protocol):
@@ -33,6 +37,14 @@ class Loss(Protocol):
     @property
     def is_logistic(self) -> bool:
         """True for the logistic loss, whose slope and curvature are tied: f'' = |f'| (1 - |f'|)."""
+
+    @property
+    def is_regression(self) -> bool:
+        """True if predictor and outcome have the same unit."""
+
+    @property
+    def typical_curvature(self) -> float:
+        """Mean second derivative that a forecast assumes, in units of `bound`."""
 
     def residual(self, eta: Array, u: Array) -> Array:
         """Return minus the first derivative in eta, in [-1, 1]: the score of a record is z times it."""
@@ -51,6 +63,8 @@ class Logistic:
     name: str = "logistic"
     bound: float = 0.25
     is_logistic: bool = True
+    is_regression: bool = False
+    typical_curvature: float = 0.8
 
     def residual(self, eta: Array, u: Array) -> Array:
         """Return y - p."""
@@ -73,6 +87,8 @@ class HuberHinge:
     h: float = 0.5
     name: str = "Huberised hinge"
     is_logistic: bool = False
+    is_regression: bool = False
+    typical_curvature: float = 0.4
 
     @property
     def bound(self) -> float:
@@ -98,6 +114,8 @@ class QuarticHinge:
     h: float = 0.5
     name: str = "quartic hinge"
     is_logistic: bool = False
+    is_regression: bool = False
+    typical_curvature: float = 0.4
 
     @property
     def bound(self) -> float:
@@ -113,6 +131,42 @@ class QuarticHinge:
         """Return 3 (h^2 - s^2) / (4 h^3) in the band, 0 outside."""
         s = np.clip((1 - u * eta) / self.h, -1.0, 1.0)
         return np.asarray(self.bound * (1 - s * s))
+
+
+@dataclass(frozen=True, slots=True)
+class HuberResidual:
+    """The loss of Huber (1964) in the residual e = u - eta, in units of its threshold t.
+
+    f = e^2 / (2 t) for |e| <= t and |e| - t / 2 beyond: t times it is half of the square of a small residual.
+    """
+
+    threshold: float = 0.5
+    name: str = "Huber"
+    is_logistic: bool = False
+    is_regression: bool = True
+
+    @property
+    def bound(self) -> float:
+        """1 / t."""
+        return 1 / self.threshold
+
+    @property
+    def typical_curvature(self) -> float:
+        """Share of typical residuals that are not clipped, less a tenth."""
+        return 0.9 * math.erf(self.threshold / TYPICAL_RESIDUAL / math.sqrt(2))
+
+    @property
+    def typical_square(self) -> float:
+        """Mean square of typical residuals in units of t, clipped."""
+        return min((TYPICAL_RESIDUAL / self.threshold) ** 2, 0.8)
+
+    def residual(self, eta: Array, u: Array) -> Array:
+        """Return the residual in units of t, clipped to [-1, 1]."""
+        return np.asarray(np.clip((u - eta) / self.threshold, -1.0, 1.0))
+
+    def curvature(self, eta: Array, u: Array) -> Array:
+        """Return 1 / t for residuals up to t, 0 beyond."""
+        return np.where(np.abs(u - eta) <= self.threshold, self.bound, 0.0)
 
 
 LOGISTIC = Logistic()

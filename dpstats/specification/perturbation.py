@@ -13,7 +13,7 @@ Theorem (any such loss). It is epsilon-private for epsilon = 2 gamma + log(1 + t
 
 Proof. For fixed data, theta -> b = sum z r - lam theta, with r minus the loss's derivative, is minus the gradient of a
 strongly convex function: a bijection of R^D, continuously differentiable for a C^2 loss, bi-Lipschitz and
-differentiable almost everywhere for the Huberised hinge, where the change of variables holds as well (area formula). So
+differentiable almost everywhere for the losses of Huber, where the change of variables holds as well (area formula). So
 the minimiser has the density f(b(theta)) det(sum w z z' + lam I), w the curvature. Replace (z, r, w) by (z*, r*, w*).
 (1) b changes by z r - z* r*, so log f changes by at most gamma (|r| + |r*|). (2) With H the common part + lam I, the
 log ratio of determinants is log(1 + w z'H^-1 z) - log(1 + w* z*'H^-1 z*) <= log(1 + w R2 / lam): one factor of rank

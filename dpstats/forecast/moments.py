@@ -16,19 +16,16 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpstats.errors import InfeasibleError
-from dpstats.inference.diagnostics import USABLE, USABLE_SIGNAL, kappa
+from dpstats.inference.diagnostics import USABLE_SIGNAL
 from dpstats.inference.estimates import ModelSpace, fit_least_squares
 from dpstats.inference.moment_test import Contrast, contrasts
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.monte_carlo import share_bounded
-from dpstats.inference.score_moments import ScoreMoments
 from dpstats.privacy.notions import Budget
 from dpstats.specification.atoms import Atoms
 from dpstats.specification.coercion import array_of
 from dpstats.specification.design import Design
 from dpstats.specification.grids import spread_frame
-from dpstats.specification.losses import Loss
-from dpstats.specification.predictors import Predictors
 from dpstats.specification.remember import remembered
 from dpstats.specification.view import ModelView
 
@@ -189,7 +186,7 @@ def require_feasible(plan: PlannedMoments, n_rows: int, usable: Usable | None = 
         signal = _best_signal(plan, n_rows, usable)
         if signal < LEAST_SIGNAL:
             factor = USABLE_SIGNAL / signal if signal > 0 else math.inf
-            raise InfeasibleError(_hopeless(plan.view.design, plan.budget, n_rows, factor))
+            raise InfeasibleError(hopeless(plan.view.design, plan.budget, n_rows, factor))
 
 
 @remembered
@@ -198,7 +195,7 @@ def _best_signal(plan: PlannedMoments, n_rows: int, usable: Usable | None) -> fl
     return signal_of_slopes(plan.view.design, reference_contrasts(plan, Reference(float(n_rows)), usable))
 
 
-def _hopeless(design: Design, budget: Budget, n_rows: int, factor: float) -> str:
+def hopeless(design: Design, budget: Budget, n_rows: int, factor: float) -> str:
     """Say that a fit is hopeless, and that `factor` times the rows or the budget would do."""
     return (
         f"nothing useful can come out of {design.formula!r} with {n_rows} rows and {budget}: the "
@@ -206,72 +203,6 @@ def _hopeless(design: Design, budget: Budget, n_rows: int, factor: float) -> str
         f"To rise well above it takes about {round_up(n_rows * factor):,} rows, or {_larger(budget, factor)}, or "
         "fewer columns or tighter bounds. Nothing was spent; infeasible='fit' goes on anyway"
     )
-
-
-class PlannedClassifier(Protocol):
-    """What the forecast needs of a classifier's plan, whatever the mechanism (zone: public)."""
-
-    @property
-    def predictors(self) -> Predictors:
-        """The model's columns."""
-
-    @property
-    def loss(self) -> Loss:
-        """What is minimised."""
-
-    @property
-    def space(self) -> ModelSpace:
-        """The model's columns with an orthonormal basis."""
-
-    def moments_of(self, hessian: NDArray[np.float64], theta: NDArray[np.float64]) -> ScoreMoments:
-        """Return the moment vector of a Hessian, shape (q, q), with the plan's noise variances."""
-
-
-LOGISTIC_CURVATURE, HINGE_CURVATURE = 0.8, 0.4
-"""Mean second derivative of the loss that the forecast assumes, in units of the largest."""
-
-
-def require_resolved(plan: PlannedClassifier, budget: Budget, n_rows: int) -> None:
-    """Refuse a classifier whose Hessian would have more noise than signal, before it is released.
-
-    Parameters
-    ----------
-    plan : PlannedClassifier
-        The planned releases.
-    budget : Budget
-        What may be spent.
-    n_rows : int
-        Public length of the table.
-
-    Raises
-    ------
-    InfeasibleError
-        If kappa would exceed 1 even on uniformly spread columns; says which n, epsilon or rho would do.
-    """
-    number = _reference_kappa(plan, n_rows) if budget.is_private else 0.0
-    if number > 1:
-        raise InfeasibleError(_hopeless(plan.predictors.view.design, budget, n_rows, number / USABLE))
-
-
-@remembered
-def _reference_kappa(plan: PlannedClassifier, n_rows: int) -> float:
-    return kappa(reference_scores(plan, Reference(float(n_rows))), plan.space)
-
-
-def reference_scores(plan: PlannedClassifier, reference: Reference) -> ScoreMoments:
-    """Return the moment vector of the reference table, with the noise variances of a classifier's plan.
-
-    Parameters
-    ----------
-    plan : PlannedClassifier
-        The planned releases.
-    reference : Reference
-        Guesses about the table.
-    """
-    predictors, loss = plan.predictors, plan.loss
-    gram = reference_gram(predictors.view.design, predictors.n_columns, predictors.code_public, reference)
-    curvature = loss.bound * (LOGISTIC_CURVATURE if loss.is_logistic else HINGE_CURVATURE)
-    return plan.moments_of(reference.n * curvature * gram, np.zeros(predictors.n_columns))
 
 
 def require_acceptance(plan: PlannedMoments, n_rows: int, least: float) -> None:

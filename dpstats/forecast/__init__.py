@@ -1,0 +1,1 @@
+"""Forecasts from public facts and guesses: what planned releases would resolve, before a record is read."""
