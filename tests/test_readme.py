@@ -52,12 +52,13 @@ def test_the_accuracies_of_the_readme_are_measured(reading):
     names = {
         "dpstats": "pure error",
         "dpstats, δ": "Gaussian error",
+        "dpstats, huber": "huber error",
         "functional mechanism": "FM",
         "AdaSSP, δ": "AdaSSP",
     }
     assert len(shown) >= 4
     for _, row in shown.iterrows():
         n = int(str(row["n"]).replace(",", ""))
-        for column in ("dpstats", "dpstats, δ", "functional mechanism", "AdaSSP, δ", "diffprivlib"):
+        for column in ("dpstats", "dpstats, δ", "dpstats, huber", "functional mechanism", "AdaSSP, δ", "diffprivlib"):
             found = measured.loc[(n, int(row["p"])), names.get(column, column)]
             assert float(str(row[column]).replace(",", "")) == pytest.approx(found, rel=0.05, abs=0.06)

@@ -186,7 +186,7 @@ def _robust_ratios(
 
 @dataclass(frozen=True, slots=True)
 class _Unclipped:
-    """Sum w (zone: released): t times the number of rows whose residual is not clipped."""
+    """Sum w (zone: released): the number of rows whose residual is not clipped, over t."""
 
     value: float
     is_clamped: bool
