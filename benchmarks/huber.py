@@ -161,7 +161,7 @@ def distances() -> pd.DataFrame:
                 {
                     "table": table,
                     "n": len(data),
-                    "threshold": threshold,
+                    "threshold": f"{threshold:g}",
                     "largest distance": gap.max(),
                     "median distance": gap.median(),
                     "private errors": (private.bse / plain.bse)[slopes].median(),

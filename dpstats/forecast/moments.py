@@ -196,7 +196,19 @@ def _best_signal(plan: PlannedMoments, n_rows: int, usable: Usable | None) -> fl
 
 
 def hopeless(design: Design, budget: Budget, n_rows: int, factor: float) -> str:
-    """Say that a fit is hopeless, and that `factor` times the rows or the budget would do."""
+    """Say that a fit is hopeless, and what would do.
+
+    Parameters
+    ----------
+    design : Design
+        The model.
+    budget : Budget
+        What may be spent.
+    n_rows : int
+        Public length of the table.
+    factor : float
+        So many times the rows, or the budget, would do.
+    """
     return (
         f"nothing useful can come out of {design.formula!r} with {n_rows} rows and {budget}: the "
         "noise would exceed the signal of every slope, even if all columns were spread evenly over their bounds. "
