@@ -163,10 +163,10 @@ def dp_ols(
 
     Notes
     -----
-    ``"ssp"`` releases the vector of all second moments of coded columns, on an integer lattice, with discrete Laplace or
-    discrete Gaussian noise. Estimates solve the noisy normal equations; intervals invert a test that knows the noise's
-    law. ``"huber"`` releases the minimiser of a loss with a random linear term, the Hessian there and the sum of squared
-    residuals; its intervals are about Huber's regression.
+    ``"ssp"`` releases the vector of all second moments of coded columns, on an integer lattice, with discrete Laplace
+    or discrete Gaussian noise. Estimates solve the noisy normal equations; intervals invert a test that knows the
+    noise's law. ``"huber"`` releases the minimiser of a loss with a random linear term, the Hessian there and the sum
+    of squared residuals; its intervals are about Huber's regression.
 
     Examples
     --------
