@@ -133,8 +133,6 @@ def misses(row: pd.Series) -> str:
     bounded = row["bounded"] >= 0.99
     low, high = (0.93, 0.97) if bounded and row["width"] < 10 else (0.93, 1.0)
     found = [] if low <= row["coverage"] <= high else ["coverage"]
-    if row["design"] == "heteroskedastic" and row["errors"] == "nonrobust":
-        return "-"  # the errors are wrong there without privacy as well
     return ", ".join(found + ([] if row["worst"] >= 0.9 else ["worst"])) or "-"
 
 

@@ -203,6 +203,28 @@ def test_no_row_moves_a_sum_of_squares_by_more_than_its_range(formula):
     assert (largest <= 1 + 1e-9).all()
 
 
+@pytest.mark.parametrize("robust", [None, dps.HC1()], ids=repr)
+@pytest.mark.parametrize("formula", ["y ~ x + z", "y ~ x * C(g)", "y ~ bs(x, df=4) + C(g)"])
+def test_no_pair_of_rows_moves_the_sums_together_by_more_than_gaussian_noise_allows_for(formula, robust):
+    """The joint bound of the Gaussian stage, over all pairs of corner rows, in units of each sum's weight."""
+    frame = corner_rows()
+    plan = plan_huber(design(formula), dps.Huber(), Budget(rho=0.5), len(frame), robust)
+    kept = as_table(as_source(frame), plan.predictors).kept
+    z, u = np.concatenate([rows.z for rows in kept]), np.concatenate([rows.u for rows in kept])
+    noise = SimulatedNoise(np.random.default_rng(5))
+    theta, moments = release_step(plan, as_table(as_source(table()), plan.predictors), noise)
+    nearest = 0.0
+    for scale in (0.0, 1.0, 100.0):
+        target = squares_target(plan, moments, scale * theta, robust)
+        terms = (z @ target.leverage.T) ** 2 * plan.loss.residual(z @ (scale * theta), u)[:, None] ** 2
+        scaled = np.minimum(terms, target.ranges) / target.weights
+        moved = np.linalg.norm(scaled[:, None] - scaled[None], axis=2).max()
+        bound = min(np.linalg.norm(target.ranges / target.weights), math.sqrt(2) * target.joint_size)
+        assert moved <= bound * (1 + 1e-9)
+        nearest = max(nearest, moved / bound)
+    assert nearest > 0.5, "the bound is not idle"
+
+
 def as_alone(whole, rows):
     """A table of one kept block."""
     return type(whole)(whole.source, whole.predictors, [rows])
@@ -227,7 +249,7 @@ def test_the_hessian_gets_more_where_the_forecast_asks_for_it(n, share):
 
 
 def test_the_noise_is_that_of_the_coefficients_not_of_all_products():
-    """Ten columns at epsilon = 1: standard errors less than half of those of ssp."""
+    """Ten columns at epsilon = 1: less than half as far from least squares as ssp."""
     rng = np.random.default_rng(3)
     x = rng.uniform(-1, 1, (10_000, 10))
     frame = pd.DataFrame(x, columns=[f"x{j}" for j in range(10)])

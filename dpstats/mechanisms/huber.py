@@ -124,12 +124,10 @@ def release_huber(plan: PerturbedPlan, source: Source, noise: NoiseSource, robus
     robust : HC0 or None
         As for `plan_huber`.
     """
-    if plan.scores is None:  # pragma: no cover - plan_huber plans them
-        raise TypeError("the plan has no squared residuals")
     table = read_closed(lambda: as_table(source, plan.predictors))
     theta, moments = release_step(plan, table, noise)
     target = squares_target(plan, moments, theta, robust)
-    released = release_squares(plan, plan.scores, target, table, theta, noise)
+    released = release_squares(plan, target, table, theta, noise)
     total, unclipped = float(released.scores[0]), _unclipped(plan, moments)
     squares = min(max(total, float(released.sd[0])), float(plan.n_rows))
     phi, bound, q = squares / unclipped.value, plan.loss.bound, plan.predictors.n_columns

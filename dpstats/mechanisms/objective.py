@@ -49,7 +49,7 @@ def release_classifier(plan: PerturbedPlan, source: Source, noise: NoiseSource, 
     space = plan.space
     fit = with_score_covariance(moments, space, solve_scores(moments, space, theta))
     target = loss_target(plan.predictors, space, fit)
-    released = release_squares(plan, plan.scores, target, table, theta, noise)
+    released = release_squares(plan, target, table, theta, noise)
     ratios = robust_ratios(target, released.scores, released.sd, correction, _ratio_limits(plan))
     return ReleasedPerturbed(theta, moments, None, ratios, costs_of(plan, {SCORES: released.cost}))
 

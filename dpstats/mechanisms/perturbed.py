@@ -9,6 +9,7 @@ public    the moment vector of a Newton step that takes the ridge out, with the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,7 @@ class PerturbedPlan:
     hessian : HessianPlan
         Second release.
     scores : ScoreStage or None
-        Third release, for robust standard errors.
+        Third release: squared scores for robust standard errors, squared residuals of a regression.
     n_rows : int
         Public length of the table.
     """
@@ -176,7 +177,8 @@ def plan_perturbed(
     scores = None
     if scores_share is not None:
         scores = ScoreStage(hessian.law, *stages.later(hessian.law, stages.scores), n_rows)
-        require_measurable(scores, predictors.n_columns + 1)
+        n_sums = predictors.n_columns + loss.is_regression
+        require_measurable(scores, n_sums)
     row_size = predictors.row_size
     perturbation = (
         calibrate(loss, row_size, stages.epsilon_exact)
@@ -231,27 +233,20 @@ def release_step(plan: PerturbedPlan, table: Table, noise: NoiseSource) -> tuple
 
 
 def release_squares(
-    plan: PerturbedPlan,
-    stage: ScoreStage,
-    target: ScoreTarget,
-    table: Table,
-    theta: NDArray[np.float64],
-    noise: NoiseSource,
+    plan: PerturbedPlan, target: ScoreTarget, table: Table, theta: NDArray[np.float64], noise: NoiseSource
 ) -> ScoreRelease:
     """Release the sums of squares that a target names, of the loss's residuals at the released minimiser.
 
     Parameters
     ----------
     plan, table, theta, noise
-        As for `release_step`, and what it returned.
-    stage : ScoreStage
-        Law and budget.
+        As for `release_step`, and what it returned; the plan has a third release.
     target : ScoreTarget
         What to measure.
     """
     return release_scores(
         target,
-        stage,
+        cast("ScoreStage", plan.scores),
         lambda steps: sum_squared_losses(table, plan.loss, theta, target.leverage, target.ranges, steps),
         noise,
     )
