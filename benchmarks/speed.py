@@ -252,8 +252,8 @@ def main() -> None:
         beside["as many numbers"] = (extra / number).where(beside["levels"] > 0).round(1)
         kinds = ("dp_moments", "dp_moments file")
         alone = bench.table(
-            [(how, n, 1, 0) for how in kinds for n in lengths]
-            + [(how, n, 0, 1000) for how in ("dp_moments category", *kinds) for n in lengths],
+            [(how, n, 1, 0) for how in kinds for n in (*lengths, options.large)]
+            + [(how, n, 0, 1000) for how in ("dp_moments category", *kinds) for n in (*lengths, options.large)],
             processes=5,
         )
         alone["nanoseconds a further row"] = further_row(alone)

@@ -21,6 +21,7 @@ from dpstats.specification.allowlist import ARITY
 from dpstats.specification.coercion import array_of, coerce, kind_of, to_codes
 from dpstats.specification.design import build_design
 from dpstats.specification.evaluate import RowEvaluator
+from dpstats.specification.grids import as_frame
 from dpstats.specification.rowmap import RowMap
 from dpstats.specification.schema import Categorical, Continuous, Schema
 
@@ -307,8 +308,10 @@ def test_no_function_depends_on_a_row_s_place_or_on_the_number_of_rows(name):
 def test_a_clipped_zero_has_one_sign_wherever_it_stands(length):
     cells = np.full(length, -0.0)
     for bounds in ((0, 1), (-1, 0), (-1, 1)):
-        values, _ = coerce(Schema({"x": Continuous(*bounds)}), {"x": cells}, length)
-        assert not np.signbit(values["x"]).any()
+        schema = Schema({"x": Continuous(*bounds)})
+        values, _ = coerce(schema, {"x": cells}, length)
+        assert (RowEvaluator("1 / x", {}, {})(values, length) == np.inf).all()
+        assert not np.signbit(as_frame(schema, values)["x"]).any()
 
 
 def test_a_removed_row_leaves_the_others_as_they_were():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from helpers import planned
@@ -10,7 +12,9 @@ import dpstats as dps
 from dpstats.records.rows import lattice_cells, lattice_rows
 from dpstats.records.source import Partition
 from dpstats.specification import row_symbols
+from dpstats.specification.polynomials import Symbol
 from dpstats.specification.rowmap import RowMap
+from dpstats.specification.symbols import ScalarSymbol
 
 N = 3000
 SCHEMA = {"y": dps.Continuous(0, 50), "x": dps.Continuous(-1, 1), "g": dps.Categorical(list("abc"))}
@@ -101,3 +105,23 @@ def test_weights_scale_a_looked_up_column(rng):
         for data in (columns, columns | {"a": columns["a"].astype(float)})
     ]
     assert fits[0].params.equals(fits[1].params)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("radius", [2.0**20, 2.0**9, 1.0, 10.6, 7.4, -3.0])
+@pytest.mark.parametrize(
+    "bounds",
+    [(0, 1), (-1, 1), (0.1, 0.3), (1e15, 1e15 + 1), (1, 1 + 2**-52), (-8e307, 8e307), (0, 1e-320), (1e-310, 3e-310)],
+    ids=str,
+)
+def test_a_code_keeps_to_the_radius_and_to_the_exact_one(bounds, radius, whole, rng):
+    lower, upper = map(float, bounds)
+    symbol = ScalarSymbol(Symbol("x", ("x",)), lower, upper, sign=False, evaluate=None)
+    numbers = np.clip(lower + (upper - lower) * rng.random(500), lower, upper)
+    numbers = np.sort([lower, np.nextafter(lower, upper), symbol.mid, np.nextafter(upper, lower), upper, *numbers])
+    coded = row_symbols.code_scalar(numbers, symbol, radius, whole=whole)
+    assert np.abs(coded).max() <= (np.rint(abs(radius)) if whole else abs(radius))
+    assert (np.diff(coded) * radius >= 0).all()
+    limit, mid, scale = abs(Fraction(radius)), Fraction(symbol.mid), Fraction(radius) / Fraction(symbol.half)
+    exact = [min(max((Fraction(x) - mid) * scale, -limit), limit) for x in numbers]
+    assert max(abs(Fraction(c) - e) for c, e in zip(coded, exact, strict=True)) <= whole / 2 + abs(radius) * 2**-50

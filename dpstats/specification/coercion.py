@@ -305,7 +305,7 @@ def coerce(
     Returns
     -------
     values : dict of str to ndarray
-        Per column clipped numbers (float64), or codes (int64).
+        Per column clipped numbers (float64), in which a zero may have either sign, or codes (int64).
     complete : ndarray of bool
         Shape (n_rows,): False where any column was missing, not convertible or at an undeclared level.
     """
@@ -317,13 +317,12 @@ def coerce(
             if isinstance(column, Continuous):
                 numbers = to_numbers(raw)
                 if _always_known(raw):  # of integers to_numbers has made a copy
-                    values[name] = np.clip(numbers, column.lower + 0.0, column.upper + 0.0, out=numbers)
+                    values[name] = np.clip(numbers, column.lower, column.upper, out=numbers)
                     continue
                 filled, unknown = np.clip(numbers, column.lower, column.upper), np.isnan(numbers)
                 complete &= ~unknown
                 np.copyto(filled, column.mid if missing == "none" else column.lower, where=unknown)
-                # Of 0.0 and -0.0 numpy takes either, by a row's place in its loops; arctan2 and 1 / x tell them apart.
-                values[name] = np.add(filled, 0.0, out=filled)
+                values[name] = filled
             elif isinstance(column, Binary) and kind_of(raw.dtype) in {"number", "bool"}:
                 numbers = raw if _always_known(raw) else to_numbers(raw)
                 ones = np.equal(numbers, 1)

@@ -37,6 +37,15 @@ _COMPARE: dict[type, Callable[..., Any]] = {
 }
 
 
+def without_sign_of_zero(numbers: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Return a copy as float64 in which every zero is 0.0.
+
+    Where a value is clipped at zero numpy takes either of 0.0 and -0.0, by a row's place in its loops; arctan2 and
+    1 / x tell them apart.
+    """
+    return np.asarray(np.add(numbers, 0.0, dtype=np.float64))
+
+
 @dataclass(frozen=True, slots=True)
 class RowEvaluator:
     """One scalar expression (zone: public; it holds no rows).
@@ -73,7 +82,7 @@ class RowEvaluator:
 def _evaluate(node: ast.expr, values: Mapping[str, NDArray[np.generic]], rules: RowEvaluator) -> Any:
     column = _column(node)
     if column is not None:
-        return values[column].astype(np.float64)
+        return without_sign_of_zero(values[column])
     match node:
         case ast.Constant(value=value):
             return float(value)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpstats.errors import SchemaError
+from dpstats.specification.evaluate import without_sign_of_zero
 from dpstats.specification.schema import Categorical, Continuous, Schema
 
 SCHEMA_ROWS = 500
@@ -41,7 +42,7 @@ def as_frame(schema: Schema, values: Mapping[str, NDArray[np.generic]]) -> pd.Da
 def _as_column(schema: Schema, name: str, array: NDArray[np.generic]) -> pd.Series:
     column = schema[name]
     if isinstance(column, Continuous):
-        return pd.Series(array.astype(np.float64))
+        return pd.Series(without_sign_of_zero(array))
     if isinstance(column, Categorical):
         return pd.Series(pd.Categorical.from_codes(array.astype(np.int64), categories=pd.Index(column.levels)))
     return pd.Series(array.astype(bool) if isinstance(column.levels[0], bool) else array.astype(np.int64))

@@ -295,7 +295,7 @@ def code_scalar(
     *,
     whole: bool = False,
 ) -> NDArray[np.float64]:
-    """Map clipped raw values to [-radius, radius]; whole numbers if asked for."""
+    """Map raw values, clipped to the symbol's bounds, to [-radius, radius]; whole numbers if asked for."""
     if symbol is None or symbol.sign:
         radius = np.rint(radius) if whole else radius
         upper = np.greater(numbers, 0.5 if numbers.dtype.kind == "f" else 0)
@@ -303,10 +303,27 @@ def code_scalar(
         coded -= radius
         return np.asarray(coded)
     coded = np.subtract(numbers, symbol.mid, out=out, dtype=np.float64)
-    coded /= symbol.half
-    coded *= radius
-    np.clip(coded, -abs(radius), abs(radius), out=coded)
+    scale = _safe_scale(symbol, radius, whole=whole)
+    if scale is None:
+        coded /= symbol.half
+        coded *= radius
+        np.clip(coded, -abs(radius), abs(radius), out=coded)
+    else:
+        coded *= scale
     return np.asarray(np.rint(coded, out=coded) if whole else coded)
+
+
+def _safe_scale(symbol: ScalarSymbol, radius: float, *, whole: bool) -> float | None:
+    """Return what maps all values between a symbol's bounds into the radius by a product alone; None if none does.
+
+    Differences, products and rounding in floating point never decrease where the exact ones do not, so that the code of
+    any value lies between those of the two bounds.
+    """
+    limit, scale, mid = abs(float(radius)), float(radius) / symbol.half, symbol.mid
+    if whole and limit.is_integer():
+        limit += 0.25  # which rounding takes off
+    fits = all(abs((end - mid) * scale) <= limit for end in (symbol.lower, symbol.upper))
+    return scale if fits else None
 
 
 def _chebyshev(z: NDArray[np.float64], degree: int) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import DesignError, FormulaError
 from dpstats.specification.allowlist import SCALAR_STATEFUL, call_name
-from dpstats.specification.evaluate import RowEvaluator
+from dpstats.specification.evaluate import RowEvaluator, without_sign_of_zero
 from dpstats.specification.grids import Values, factorial_values, quoting, schema_frame
 from dpstats.specification.polynomials import Symbol
 from dpstats.specification.schema import Categorical, Continuous, Schema
@@ -49,7 +49,7 @@ class VectorEvaluator:
         """Return the basis, shape (n_rows, width); not finite where it is not."""
         if n_rows == 0:  # formulaic would raise
             return np.empty((0, len(self.specification.column_names)))
-        frame = pd.DataFrame({self.column: values[self.column]})
+        frame = pd.DataFrame({self.column: without_sign_of_zero(values[self.column])})
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             columns = self.specification.get_model_matrix(frame, context=quoting(frame))
