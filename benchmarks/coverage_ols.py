@@ -160,7 +160,7 @@ class Prepared:
     def of(cls, design, cell: Cell, n: int) -> Prepared:
         share = 1 - HC_SHARE if cell.cov_type != "nonrobust" else 1.0
         plan = plan_moments(design, cell.budget, n, share=share)
-        space = model_space(plan.view.contrast, plan.view.has_constant, plan.coding)
+        space = model_space(plan.view, plan.coding)
         return cls(cell, plan, space, find_identities(plan.coding.all_blocks, plan.atoms, plan.coding.signs))
 
     def moments(self, sums, variances) -> NoisyMoments:

@@ -82,7 +82,7 @@ def main() -> None:
         ready = np.asfortranarray(np.rint(np.random.default_rng(1).uniform(-1, 1, (n, plan.coding.n_columns)) * 2**20))
 
         def post(plan=plan, moments=moments):
-            space = model_space(plan.view.contrast, plan.view.has_constant, plan.coding)
+            space = model_space(plan.view, plan.coding)
             identities = find_identities(plan.coding.all_blocks, plan.atoms, plan.coding.signs)
             usable = reconcile(moments, identities)
             fit = fit_least_squares(usable, space)

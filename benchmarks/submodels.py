@@ -55,7 +55,7 @@ def main() -> None:
         plan = plan_moments(design, budget, N)
         identities = find_identities(plan.coding.all_blocks, plan.atoms, plan.coding.signs)
         views = [embed(formula, plan.coding) for formula in MODELS]
-        spaces = [model_space(view.contrast, view.has_constant, plan.coding) for view in views]
+        spaces = [model_space(view, plan.coding) for view in views]
         truths = [estimates(plan, space, as_source(draw(np.random.default_rng(0), 4_000_000))) for space in spaces]
         rng = np.random.default_rng(1)
         covered: list[list[np.ndarray]] = [[] for _ in MODELS]

@@ -62,4 +62,4 @@ def planned(formula: str, data: dict, schema: dict, **budget: float) -> Planned:
     source = as_source(data)
     design = build_design(formula, Schema(schema), source.facts)
     plan = plan_moments(design, Budget(**(budget or {"epsilon": 1.0})), source.n_rows)
-    return Planned(plan, data, model_space(plan.view.contrast, plan.view.has_constant, plan.coding))
+    return Planned(plan, data, model_space(plan.view, plan.coding))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from helpers import planned
@@ -196,3 +197,19 @@ def test_reprs_say_what_is_a_bound_and_which_test_it_is():
     assert not null.is_floor
     assert "p-value=" in repr(null)
     assert weak.statistic > null.statistic
+
+
+@pytest.mark.parametrize("right_hand_side", ["0 + C(k) * C(h) + C(g)", "0 + cr(x, df=4)", "0 + C(g):cr(x, df=4)"])
+def test_slopes_of_a_model_whose_columns_add_up_to_1_are_those_about_the_constant(right_hand_side):
+    rng = np.random.default_rng(0)
+    levels = {"g": list("abc"), "h": list("uv"), "k": list("pqr")}
+    frame = pd.DataFrame({"x": rng.uniform(0, 1, 2000), **{name: rng.choice(c, 2000) for name, c in levels.items()}})
+    frame["y"] = 30 + rng.normal(0, 3, 2000)
+    ours, noisy = (
+        dps.dp_ols(f"y ~ {right_hand_side}", frame, budget, bounds={"x": (0, 1), "y": (0, 60)}, levels=levels, rng=rng)
+        for budget in (np.inf, 100.0)
+    )
+    theirs = smf.ols(f"y ~ {right_hand_side}", frame).fit()
+    assert ours.fvalue == pytest.approx(theirs.fvalue, rel=0.02)  # knots of splines are not those of the data
+    assert ours.slopes_test().df_denom == theirs.df_model
+    assert noisy.kappa < 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.linalg import null_space
 
 from dpstats.inference.estimates import ModelSpace, noise_level
 from dpstats.inference.moments import NoisyMoments
@@ -31,23 +32,18 @@ def kappa(moments: NoisyMoments, space: ModelSpace) -> float:
     if p == 0:
         form = moments.forms(space.constant[None], space.constant)[0]
         return math.sqrt(moments.variance_of(form)) / max(float(form @ moments.values), 1.0)
-    if space.has_constant:
-        constant = space.q.T @ space.constant
-        total = constant @ gram @ constant
+    if space.ones is not None:
+        total = space.ones @ gram @ space.ones
         if total <= 0:
             return math.inf
-        gram = gram - np.outer(gram @ constant, gram @ constant) / total
+        gram = gram - np.outer(gram @ space.ones, gram @ space.ones) / total
     smallest = float(np.linalg.eigvalsh(directions.T @ gram @ directions)[0])
     return noise_level(moments, p) / smallest if smallest > 0 else math.inf
 
 
 def _varying(space: ModelSpace) -> np.ndarray:
     """Orthonormal basis, in the model's basis, of what is orthogonal to the constant; shape (q, p)."""
-    identity = np.eye(space.n_params)
-    if not space.has_constant:
-        return identity
-    constant = space.q.T @ space.constant
-    return np.linalg.svd(constant[None, :])[2][1:].T
+    return np.eye(space.n_params) if space.ones is None else null_space(space.ones[None])
 
 
 def word(number: float) -> str:

@@ -17,6 +17,7 @@ from dpstats.inference.inverse import Spectrum, invert
 from dpstats.inference.moments import NoisyMoments
 from dpstats.specification.coding import Coding
 from dpstats.specification.features import Features
+from dpstats.specification.view import ModelView
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class ModelSpace:
         Shape (q, q); gamma = R beta for coefficients beta of the model columns in raw units of the regressors.
     constant : ndarray
         e_0, shape (D_x,): gives 1 for every complete row.
-    has_constant : bool
-        True if the constant is in the span of the model's columns.
+    ones : ndarray or None
+        Coefficients in the basis that give 1 in every row, shape (q,); None if the constant is not in its span.
     mid, half : float
         The response in raw units is mid + half y.
     """
@@ -40,9 +41,20 @@ class ModelSpace:
     q: NDArray[np.float64]
     r: NDArray[np.float64]
     constant: NDArray[np.float64]
-    has_constant: bool
+    ones: NDArray[np.float64] | None
     mid: float
     half: float
+
+    @classmethod
+    def of(cls, view: ModelView, constant: NDArray[np.float64], mid: float = 0.0, half: float = 1.0) -> ModelSpace:
+        """Return the orthonormal basis of a view's columns; the attributes say what the other arguments are."""
+        q, r = np.linalg.qr(view.contrast.T)
+        return cls(q, r, constant, None if view.ones is None else r @ view.ones, mid, half)
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the constant is in the span of the model's columns."""
+        return self.ones is not None
 
     @property
     def n_params(self) -> int:
@@ -57,25 +69,21 @@ class ModelSpace:
     @classmethod
     def of_features(cls, features: Features) -> ModelSpace:
         """Return the space of a model whose columns are as many features."""
-        q, r = features.basis
-        return cls(q, r, features.constant, features.view.has_constant, features.mid, features.half)
+        return cls.of(features.view, features.constant, features.mid, features.half)
 
 
-def model_space(contrast: NDArray[np.float64], has_constant: bool, coding: Coding) -> ModelSpace:
-    """Return the orthonormal basis of a model's columns.
+def model_space(view: ModelView, coding: Coding) -> ModelSpace:
+    """Return the space of a model that is seen in coded columns.
 
     Parameters
     ----------
-    contrast : ndarray
-        L, shape (q, D_x).
-    has_constant : bool
-        True if the constant is in the span of the model's columns.
+    view : ModelView
+        The model.
     coding : Coding
         The coded columns.
     """
-    q, r = np.linalg.qr(contrast.T)
     response = coding.design.response
-    return ModelSpace(q, r, coding.constant, has_constant, response.mid, response.half)
+    return ModelSpace.of(view, coding.constant, response.mid, response.half)
 
 
 @dataclass(frozen=True, slots=True)

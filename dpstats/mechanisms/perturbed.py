@@ -110,9 +110,7 @@ class PerturbedPlan:
 
 def space_of(predictors: Predictors) -> ModelSpace:
     """Return the model's columns in the space of predictors."""
-    view = predictors.view
-    q, r = np.linalg.qr(view.contrast.T)
-    return ModelSpace(q, r, predictors.constant, view.has_constant, 0.0, 1.0)
+    return ModelSpace.of(predictors.view, predictors.constant)
 
 
 def bordered(index: NDArray[np.int32], n_atoms: int) -> NDArray[np.int32]:

@@ -99,7 +99,7 @@ class MomentPlan:
     @property
     def space(self) -> ModelSpace:
         """The formula's columns in coded space."""
-        return model_space(self.view.contrast, self.view.has_constant, self.coding)
+        return model_space(self.view, self.coding)
 
     def code_public(self, columns: Mapping[str, Any], n_rows: int) -> NDArray[np.float64]:
         """Return the coded columns of public rows, shape (n_rows, D_x)."""

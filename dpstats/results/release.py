@@ -113,7 +113,7 @@ class MomentRelease:
 
     def space(self, view: ModelView) -> ModelSpace:
         """Return a model's columns in coded space."""
-        return model_space(view.contrast, view.has_constant, self.coding)
+        return model_space(view, self.coding)
 
     def solve(self, moments: NoisyMoments, space: ModelSpace) -> Solution:
         """Return the least-squares fit of a model."""

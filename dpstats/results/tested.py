@@ -97,8 +97,8 @@ class TestedModel(FittedModel):
         """Test the model against the constant alone, or against 0 without one; None if there is nothing to test."""
         space = self._space
         rows = np.eye(space.n_params)[[c.term != "1" for c in self.design.columns]]
-        if space.has_constant and len(rows) == space.n_params:  # as with 0 + C(g): the constant is a sum of columns
-            rows = null_space(np.linalg.solve(space.r, space.q.T @ space.constant)[None]).T
+        if space.ones is not None and len(rows) == space.n_params:  # as with 0 + C(g): the constant is a sum of columns
+            rows = null_space(np.linalg.solve(space.r, space.ones)[None]).T
         return self.wald_test(rows) if len(rows) else None
 
     @property

@@ -21,7 +21,7 @@ RANK = 1e-9
 SAME = 1e-13
 
 
-def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64]) -> bool:
+def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Compare L Z with formulaic's model matrix and judge the rank, on public rows.
 
     Parameters
@@ -35,8 +35,8 @@ def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64])
 
     Returns
     -------
-    bool
-        True if the constant lies in the span of the model columns.
+    ndarray or None
+        Coefficients of the model columns that add up to 1 in every row, shape (q,); None if there are none.
 
     Raises
     ------
@@ -60,7 +60,10 @@ def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64])
     basis_q, basis_r = np.linalg.qr(contrast.T)
     _require_independent(basis_r, contrast, names)
     _require_rank(np.linalg.qr(coded, mode="r") @ basis_q, basis_r, contrast, names)
-    return any(column.term == "1" for column in design.columns) or _spans_constant(coded @ basis_q)
+    if "Intercept" in names:
+        return np.asarray(np.eye(len(names))[names.index("Intercept")])
+    ones = _constant_in(coded @ basis_q)
+    return None if ones is None else np.asarray(np.linalg.solve(basis_r, ones), dtype=np.float64)
 
 
 def public_rows(coding: Coding) -> int:
@@ -106,7 +109,9 @@ def _refuse(terms: Iterable[str]) -> NoReturn:
     raise DesignError(f"the columns of {listed} are linearly dependent whatever the data; drop one of these terms")
 
 
-def _spans_constant(columns: NDArray[np.float64]) -> bool:
-    orthonormal = np.linalg.qr(columns)[0]
-    fitted = orthonormal @ orthonormal.sum(axis=0)
-    return bool(np.abs(fitted - 1.0).max() < 1e-8)
+def _constant_in(columns: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return the coefficients of independent columns that add up to 1 in every row, if there are such."""
+    orthonormal, triangle = np.linalg.qr(columns)
+    parts = orthonormal.sum(axis=0)
+    spanned = np.abs(orthonormal @ parts - 1.0).max() < 1e-8
+    return np.asarray(np.linalg.solve(triangle, parts), dtype=np.float64) if spanned else None

@@ -16,10 +16,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.specification.checks import public_rows
 from dpstats.specification.coding import Coding
 from dpstats.specification.coercion import array_of
-from dpstats.specification.grids import as_frame, factorial_values, schema_values, spread_frame
+from dpstats.specification.grids import as_frame, factorial_values, schema_values
 from dpstats.specification.model_columns import ModelColumn
 from dpstats.specification.polynomials import Polynomial
 from dpstats.specification.rowmap import RowMap
@@ -72,12 +71,6 @@ class Features:
     def row_map(self) -> RowMap:
         """From raw columns to the coded ones, the response included."""
         return RowMap(self.coding)
-
-    @cached_property
-    def basis(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Q and R of the transposed contrast, shapes (d, d)."""
-        q, r = np.linalg.qr(self.view.contrast.T)
-        return q, r
 
     @property
     def n_features(self) -> int:
@@ -165,11 +158,11 @@ def build_features(view: ModelView, coding: Coding, scaling: Scaling, *, binary:
     constant: NDArray[np.float64] = np.zeros(len(low))
     if intercept >= 0:
         constant[intercept] = 1.0
-    elif view.has_constant:
-        constant = _constant_on_public_rows(coding, combine[:-1, :-1])
+    elif view.ones is not None:
+        constant = view.ones * half
     return Features(
         coding,
-        ModelView(design, contrast, view.has_constant),
+        ModelView(design, contrast, view.ones),
         scaling,
         1.0 if scaling == "box" else 1 / math.sqrt(len(low)),
         np.where(np.abs(combine) < ROUNDING, 0.0, combine),
@@ -177,16 +170,6 @@ def build_features(view: ModelView, coding: Coding, scaling: Scaling, *, binary:
         intercept,
         *((0.0, PROBABILITY_SLOPE) if binary else (centre, reach)),
     )
-
-
-def _constant_on_public_rows(coding: Coding, combine: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the combination of features that is 1 on every row, as a full set of spline columns can be."""
-    design = coding.design
-    n_rows = public_rows(coding)
-    frame = spread_frame(design.schema, design.regressor_variables, n_rows)
-    columns = {str(name): array_of(frame[name]) for name in frame}
-    rows = RowMap(coding, with_response=False).code(columns, n_rows).columns @ combine.T
-    return np.asarray(np.linalg.lstsq(rows, np.ones(n_rows), rcond=None)[0], dtype=np.float64)
 
 
 def _response_range(response: ScalarSymbol, centred: bool) -> Interval:

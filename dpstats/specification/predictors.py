@@ -176,7 +176,7 @@ def build_predictors(view: ModelView, coding: Coding) -> Predictors:
         contrast = _clean(view.contrast @ expand)
         if np.linalg.matrix_rank(contrast) == len(contrast):
             constant = _clean(coding.constant @ expand) if view.has_constant else np.zeros(len(keep))
-            kept = ModelView(view.design, contrast, view.has_constant)
+            kept = ModelView(view.design, contrast, view.ones)
             return Predictors(coding, None, coding.blocks, keep, kept, constant)
     features = build_features(view, coding, "box", binary=True)
     blocks = [make_block(((f"column {j}", 1),), (), (), {}, ()) for j in range(features.n_features)]

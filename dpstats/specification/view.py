@@ -33,13 +33,18 @@ class ModelView:
         The model.
     contrast : ndarray
         L, shape (q, D_x).
-    has_constant : bool
-        True if the constant is in the span of the model's columns.
+    ones : ndarray or None
+        Coefficients of the model columns that add up to 1 in every row, shape (q,); None if there are none.
     """
 
     design: Design
     contrast: NDArray[np.float64]
-    has_constant: bool
+    ones: NDArray[np.float64] | None
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the constant is in the span of the model's columns."""
+        return self.ones is not None
 
 
 @remembered
