@@ -118,10 +118,24 @@ def test_a_code_keeps_to_the_radius_and_to_the_exact_one(bounds, radius, whole, 
     lower, upper = map(float, bounds)
     symbol = ScalarSymbol(Symbol("x", ("x",)), lower, upper, sign=False, evaluate=None)
     numbers = np.clip(lower + (upper - lower) * rng.random(500), lower, upper)
-    numbers = np.sort([lower, np.nextafter(lower, upper), symbol.mid, np.nextafter(upper, lower), upper, *numbers])
+    ends = [lower, np.nextafter(lower, upper), symbol.mid, np.nextafter(upper, lower), upper]
+    numbers = np.sort([*ends, *numbers, -1.7e308, lower - symbol.half, upper + symbol.half, 1.7e308])
     coded = row_symbols.code_scalar(numbers, symbol, radius, whole=whole)
     assert np.abs(coded).max() <= (np.rint(abs(radius)) if whole else abs(radius))
     assert (np.diff(coded) * radius >= 0).all()
     limit, mid, scale = abs(Fraction(radius)), Fraction(symbol.mid), Fraction(radius) / Fraction(symbol.half)
     exact = [min(max((Fraction(x) - mid) * scale, -limit), limit) for x in numbers]
     assert max(abs(Fraction(c) - e) for c, e in zip(coded, exact, strict=True)) <= whole / 2 + abs(radius) * 2**-50
+
+
+@pytest.mark.parametrize("bounds", [(0.8, 5.49), (15.8, 28.9), (-9.0, -7.6), (0, 1), (0, 1e-310)], ids=str)
+def test_a_column_and_its_products_with_signs_are_the_same_whole_numbers(bounds):
+    """Found in review: a code that is rounded at once and one that is first in [-1, 1] met different sides of a tie."""
+    symbol = ScalarSymbol(Symbol("x", ("x",)), *map(float, bounds), sign=False, evaluate=None)
+    steps = np.arange(-(2**20), 2**20, 37) + 0.5
+    near = symbol.mid + symbol.half * steps / 2**20
+    numbers = np.concatenate([np.nextafter(near, -np.inf), near, np.nextafter(near, np.inf), bounds])
+    at_once = row_symbols.code_scalar(numbers, symbol, 2.0**20, whole=True)
+    for sign in (1.0, -1.0):
+        product = np.rint(row_symbols.code_scalar(numbers, symbol) * sign * 2.0**20)
+        assert np.array_equal(product, sign * at_once)

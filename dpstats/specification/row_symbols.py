@@ -26,6 +26,8 @@ from dpstats.specification.symbols import ScalarSymbol, VectorSymbol
 
 FEW = 2**11
 """A column of whole numbers is looked up if its bounds are at least 0 and below this."""
+NARROW = 2.0**-900
+"""Ranges half so wide are divided by: what a radius over them is may be too large for a float."""
 Found = tuple[NDArray[Any], NDArray[np.bool_] | None]
 """A symbol at some numbers, and where it is finite; None for everywhere."""
 
@@ -295,7 +297,11 @@ def code_scalar(
     *,
     whole: bool = False,
 ) -> NDArray[np.float64]:
-    """Map raw values, clipped to the symbol's bounds, to [-radius, radius]; whole numbers if asked for."""
+    """Map raw values to [-radius, radius], clipping what is beyond the symbol's bounds; whole numbers if asked for.
+
+    For radii that are powers of two the codes of a value are the same number times the radius, to the last bit: columns
+    that share a sum rely on it.
+    """
     if symbol is None or symbol.sign:
         radius = np.rint(radius) if whole else radius
         upper = np.greater(numbers, 0.5 if numbers.dtype.kind == "f" else 0)
@@ -303,27 +309,13 @@ def code_scalar(
         coded -= radius
         return np.asarray(coded)
     coded = np.subtract(numbers, symbol.mid, out=out, dtype=np.float64)
-    scale = _safe_scale(symbol, radius, whole=whole)
-    if scale is None:
+    if symbol.half < NARROW:
         coded /= symbol.half
         coded *= radius
-        np.clip(coded, -abs(radius), abs(radius), out=coded)
     else:
-        coded *= scale
+        coded *= radius / symbol.half
+    np.clip(coded, -abs(radius), abs(radius), out=coded)
     return np.asarray(np.rint(coded, out=coded) if whole else coded)
-
-
-def _safe_scale(symbol: ScalarSymbol, radius: float, *, whole: bool) -> float | None:
-    """Return what maps all values between a symbol's bounds into the radius by a product alone; None if none does.
-
-    Differences, products and rounding in floating point never decrease where the exact ones do not, so that the code of
-    any value lies between those of the two bounds.
-    """
-    limit, scale, mid = abs(float(radius)), float(radius) / symbol.half, symbol.mid
-    if whole and limit.is_integer():
-        limit += 0.25  # which rounding takes off
-    fits = all(abs((end - mid) * scale) <= limit for end in (symbol.lower, symbol.upper))
-    return scale if fits else None
 
 
 def _chebyshev(z: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
