@@ -10,7 +10,7 @@ from helpers import planned
 
 import dpstats as dps
 from dpstats.records.rows import lattice_cells, lattice_rows
-from dpstats.records.source import Partition
+from dpstats.records.source import Partition, silence
 from dpstats.specification import row_symbols
 from dpstats.specification.polynomials import Symbol
 from dpstats.specification.rowmap import RowMap
@@ -120,7 +120,8 @@ def test_a_code_keeps_to_the_radius_and_to_the_exact_one(bounds, radius, whole, 
     numbers = np.clip(lower + (upper - lower) * rng.random(500), lower, upper)
     ends = [lower, np.nextafter(lower, upper), symbol.mid, np.nextafter(upper, lower), upper]
     numbers = np.sort([*ends, *numbers, -1.7e308, lower - symbol.half, upper + symbol.half, 1.7e308])
-    coded = row_symbols.code_scalar(numbers, symbol, radius, whole=whole)
+    with silence():
+        coded = row_symbols.code_scalar(numbers, symbol, radius, whole=whole)
     assert np.abs(coded).max() <= (np.rint(abs(radius)) if whole else abs(radius))
     assert (np.diff(coded) * radius >= 0).all()
     limit, mid, scale = abs(Fraction(radius)), Fraction(symbol.mid), Fraction(radius) / Fraction(symbol.half)
