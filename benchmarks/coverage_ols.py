@@ -29,8 +29,8 @@ from dpstats.inference.joint_test import score_test
 from dpstats.inference.moment_test import contrasts
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.reconcile import reconcile
-from dpstats.inference.robust import robust_ratios, score_target, with_robust_sampling
-from dpstats.mechanisms.robust import ScoreStage, release_scores
+from dpstats.inference.robust import robust_sampling, score_target, with_robust_sampling
+from dpstats.mechanisms.robust import ScoreStage, affordable, release_scores
 from dpstats.mechanisms.ssp import plan_moments
 from dpstats.privacy.notions import Budget
 from dpstats.records.moments import sum_atoms
@@ -168,7 +168,7 @@ class Prepared:
         return NoisyMoments(sums / 4.0**self.plan.bits, variances, self.plan.coding.noise, atoms.index, atoms.count)
 
     def squared_scores(self, source, target, steps) -> np.ndarray:
-        found = (target.leverage, target.residual, target.clip, target.ranges, steps)
+        found = (target.forms, target.residual, target.clip, target.ranges, steps)
         return sum_squared_scores(source, RowMap(self.plan.coding), self.plan.bits, *found)
 
     def rows(self, population: Population) -> np.ndarray:
@@ -194,11 +194,12 @@ class Prepared:
         if self.cell.cov_type != "nonrobust":
             blocks = plan.coding.blocks
             size = row_norms(blocks, np.ones(len(blocks)), plan.coding.noise, plan.bits).r2
-            target = score_target(moments, self.space, fit, blocks, size)
             stage = ScoreStage(plan.law, plan.budget, HC_SHARE, n)
+            target = affordable(score_target(moments, self.space, fit, blocks, size), stage)
             second = release_scores(target, stage, partial(self.squared_scores, source, target), noise)
             correction = max(moments.n_complete / fit.df_resid, 1.0)
-            fit = with_robust_sampling(fit, self.space, robust_ratios(target, second.scores, second.sd, correction))
+            found = robust_sampling(target, second.scores, second.sd, correction)
+            fit = with_robust_sampling(fit, self.space, found)
         rows = self.rows(population)
         truth = np.array(list(population.truth.values())) / self.space.half
         found = contrasts(moments, self.space, fit, rows)

@@ -183,12 +183,13 @@ def test_no_row_moves_a_sum_of_squares_by_more_than_its_range(formula):
     plan = plan_huber(design(formula), dps.Huber(), Budget(epsilon=1.0), len(frame), dps.HC0())
     table_of_rows = as_table(as_source(frame), plan.predictors)
     theta, moments = release_step(plan, as_table(as_source(table()), plan.predictors), SimulatedNoise(rng))
-    largest = np.zeros(plan.predictors.n_columns + 1)
+    q = plan.predictors.n_columns
+    largest = np.zeros(1 + q * (q + 1) // 2)
     for scale in (0.0, 1.0, 100.0):
         target = squares_target(plan, moments, scale * theta, dps.HC0())
         assert target.ranges[0] == 1.0
         for rows in table_of_rows.kept:
-            products = rows.z @ target.leverage.T
+            products = rows.z @ target.forms.matrix.T
             squares = plan.loss.residual(rows.z @ (scale * theta), rows.u)[:, None] ** 2
             terms = products**2 * squares
             largest = np.maximum(largest, (terms / target.ranges).max(axis=0))
@@ -197,7 +198,7 @@ def test_no_row_moves_a_sum_of_squares_by_more_than_its_range(formula):
             assert (products[~complete] == 0).all()
             for i in range(len(rows.u)):
                 alone = as_alone(table_of_rows, Rows(rows.z[i : i + 1], rows.u[i : i + 1]))
-                steps = sum_squared_losses(alone, plan.loss, scale * theta, target.leverage, target.ranges, 1_000)
+                steps = sum_squared_losses(alone, plan.loss, scale * theta, target.forms, target.ranges, 1_000)
                 assert ((steps >= 0) & (steps <= 1_000)).all()
     assert largest[0] == pytest.approx(1.0), "the range of the sum of squared residuals is attained"
     assert (largest <= 1 + 1e-9).all()
@@ -215,12 +216,13 @@ def test_no_pair_of_rows_moves_the_sums_together_by_more_than_gaussian_noise_all
     theta, moments = release_step(plan, as_table(as_source(table()), plan.predictors), noise)
     nearest = 0.0
     for scale in (0.0, 1.0, 100.0):
-        target = squares_target(plan, moments, scale * theta, robust)
-        terms = (z @ target.leverage.T) ** 2 * plan.loss.residual(z @ (scale * theta), u)[:, None] ** 2
-        scaled = np.minimum(terms, target.ranges) / target.weights
-        moved = np.linalg.norm(scaled[:, None] - scaled[None], axis=2).max()
-        bound = min(np.linalg.norm(target.ranges / target.weights), math.sqrt(2) * target.joint_size)
-        assert moved <= bound * (1 + 1e-9)
+        paired = squares_target(plan, moments, scale * theta, robust)
+        for target in (paired, paired.without_pairs()):
+            terms = (z @ target.forms.matrix.T) ** 2 * plan.loss.residual(z @ (scale * theta), u)[:, None] ** 2
+            scaled = np.minimum(terms, target.ranges) / target.weights
+            moved = np.linalg.norm(scaled[:, None] - scaled[None], axis=2).max()
+            bound = min(np.linalg.norm(target.ranges / target.weights), math.sqrt(2) * target.joint_size)
+            assert moved <= bound * (1 + 1e-9)
         nearest = max(nearest, moved / bound)
     assert nearest > 0.5, "the bound is not idle"
 

@@ -16,6 +16,7 @@ from dpstats.records.predictors import Rows, Table, as_table, predictor_rows, su
 from dpstats.records.source import Partition, as_source
 from dpstats.specification.coding import code_design
 from dpstats.specification.design import build_design
+from dpstats.specification.forms import Forms
 from dpstats.specification.losses import LOGISTIC
 from dpstats.specification.predictors import Ball, build_predictors
 from dpstats.specification.schema import Binary, Categorical, Continuous, Schema, TableFacts
@@ -232,9 +233,10 @@ def test_products_and_squares_are_the_same_integers_for_any_partition(formula):
         source = table(partition_rows=rows)
         for kept in (as_table(source, predictors), Table(source, predictors, None)):
             leverage = np.random.default_rng(7).normal(size=(3, predictors.n_columns))
-            ranges = predictors.ball.dual(leverage) ** 2
+            forms = Forms.of(leverage, np.array([1.0, 0.5, 2.0]))
+            ranges = predictors.ball.dual(forms.matrix) ** 2
             products = sum_weighted_products(kept, lambda eta, u: 4 * LOGISTIC.curvature(eta, u), theta, 13)
-            squares = sum_squared_losses(kept, LOGISTIC, theta, leverage, ranges, 2**20)
+            squares = sum_squared_losses(kept, LOGISTIC, theta, forms, ranges, 2**20)
             found.append((products, squares))
     for products, squares in found[1:]:
         np.testing.assert_array_equal(products, found[0][0])

@@ -10,8 +10,15 @@ from helpers import planned
 
 import dpstats as dps
 from dpstats.inference.estimates import fit_least_squares
-from dpstats.inference.robust import largest_products, robust_ratios, score_target, with_robust_sampling
-from dpstats.mechanisms.robust import ScoreStage, release_scores
+from dpstats.inference.robust import (
+    RobustSampling,
+    largest_products,
+    robust_sampling,
+    score_target,
+    with_robust_sampling,
+)
+from dpstats.mechanisms.robust import ScoreStage, affordable, release_scores
+from dpstats.privacy.notions import Budget
 from dpstats.records.rows import lattice_rows
 from dpstats.records.scores import sum_squared_scores
 from dpstats.records.source import Partition, as_source
@@ -57,7 +64,7 @@ def one_row_steps(case, target, steps, columns):
                 as_source({name: values[i : i + 1] for name, values in columns.items()}),
                 row_map,
                 case.plan.bits,
-                target.leverage,
+                target.forms,
                 target.residual,
                 target.clip,
                 target.ranges,
@@ -75,6 +82,10 @@ def test_without_noise_they_are_statsmodels(cov_type):
     ours = dps.dp_ols("y ~ x * C(g)", columns, epsilon=np.inf, cov_type=cov_type, **declared)
     theirs = smf.ols("y ~ x * C(g)", pd.DataFrame(columns)).fit(cov_type=cov_type)
     np.testing.assert_allclose(ours.bse, theirs.bse, rtol=1e-5)
+    np.testing.assert_allclose(ours.cov_params(), theirs.cov_params(), rtol=1e-4, atol=1e-8)
+    contrast = "x:C(g)[T.b] = x:C(g)[T.c]"
+    assert ours.t_test(contrast).sd == pytest.approx(float(theirs.t_test(contrast).sd[0, 0]), rel=1e-4)
+    assert ours.fvalue == pytest.approx(theirs.fvalue, rel=1e-3)
     assert ours.cov_type == cov_type
     assert cov_type in str(ours.summary())
 
@@ -178,26 +189,58 @@ def test_the_clip_of_the_range_is_the_clip_of_the_residual():
     rows, _ = lattice_rows(Partition(columns, 200), row_map, case.plan.bits)
     rows = rows / 2.0**case.plan.bits
     clipped = np.clip(rows @ loose.residual, -loose.clip, loose.clip) ** 2
-    terms = (rows[:, :-1] @ loose.leverage.T) ** 2 * clipped[:, None]
+    terms = (rows[:, :-1] @ loose.forms.matrix.T) ** 2 * clipped[:, None]
     assert (terms > 1.5 * target.ranges).any()
     assert one_row_steps(case, loose, 2**20, columns).max() <= 2**20, "the integer clip holds all the same"
 
 
-def test_ratios_are_shrunk_and_bounded():
+def test_ratios_are_shrunk_and_not_below_their_noise():
     case = planned("y ~ x", data(), SCHEMA, epsilon=1.0)
-    target = target_for(case)
+    target = target_for(case).without_pairs()
     model = target.model
-    assert robust_ratios(target, model, 0 * model, 1.0) == pytest.approx(1.0)
-    assert robust_ratios(target, 1e9 * model, 0 * model, 1.0) == pytest.approx(6.0)
-    assert robust_ratios(target, -model, 0 * model, 1.0) == pytest.approx(0.2)
-    assert robust_ratios(target, 3 * model, 1e9 * model, 1.0) == pytest.approx(1.0, abs=1e-6)
+
+    def ratios(released, sd):
+        found = robust_sampling(target, released, sd, 1.0)
+        assert found.correlations is None
+        return found.ratios
+
+    assert ratios(model, 0 * model) == pytest.approx(1.0)
+    assert ratios(40 * model, 0 * model) == pytest.approx(40.0)
+    assert ratios(0.01 * model, 0 * model) == pytest.approx(0.01)
+    assert ratios(-model, 0.01 * model) == pytest.approx(0.02)
+    assert ratios(-5 * model, 0.4 * model) == pytest.approx(0.2)
+    assert ratios(3 * model, 1e9 * model) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_pairs_are_measured_where_their_noise_is_little():
+    case = planned("y ~ x * C(g)", data(), SCHEMA, epsilon=1.0)
+    target = target_for(case)
+    m = case.space.n_params
+    assert len(target.forms) == m * (m + 1) / 2
+    for n_rows, budget in ((4_000, Budget(epsilon=1.0)), (4_000, Budget(rho=0.1))):
+        stage = ScoreStage("laplace" if budget.rho is None else "gaussian", budget, 0.1, n_rows)
+        assert len(affordable(target, stage).forms) == m
+    for budget in (Budget(epsilon=1e6), Budget(rho=1e9), Budget(epsilon=np.inf)):
+        stage = ScoreStage("laplace" if budget.rho is None else "gaussian", budget, 0.1, 4_000)
+        assert len(affordable(target, stage).forms) == len(target.forms)
+
+
+def test_correlations_of_noisy_pairs_are_those_of_a_covariance():
+    case = planned("y ~ x * C(g)", data(), SCHEMA, epsilon=1.0)
+    target, rng = target_for(case), np.random.default_rng(3)
+    for noise in (0.0, 0.3, 10.0):
+        released = target.model * (1 + noise * rng.normal(size=len(target.model)))
+        found = robust_sampling(target, released, noise * target.model, 1.0).correlations
+        assert np.linalg.eigvalsh(found)[0] > -1e-9
+        np.testing.assert_allclose(np.diag(found), 1.0)
+    assert np.abs(found).max() <= 1 + 1e-12
 
 
 def test_rescaling_keeps_correlations_and_the_privacy_part():
     case = planned("y ~ x * C(g)", data(), SCHEMA, epsilon=1.0)
     fit = fit_least_squares(case.noisy(np.random.default_rng(8)), case.space)
     ratios = np.linspace(0.5, 2, case.space.n_params)
-    robust = with_robust_sampling(fit, case.space, ratios)
+    robust = with_robust_sampling(fit, case.space, RobustSampling(ratios))
     back = np.linalg.inv(case.space.r)
     before, after = (back @ f.sampling @ back.T for f in (fit, robust))
     np.testing.assert_allclose(np.diag(after), ratios * np.diag(before), rtol=1e-9)
@@ -246,3 +289,45 @@ def test_a_share_too_small_for_integers_is_refused_beforehand(share, monkeypatch
     monkeypatch.setattr("dpstats.models.ols.release_moments", None)
     with pytest.raises(dps.BudgetError, match="share"):
         dps.dp_ols("y ~ x", data(), epsilon=1, schema=dps.Schema(SCHEMA), cov_type=dps.HC1(share=share))
+
+
+def unequal_groups(n, rng):
+    g = rng.integers(0, 3, n)
+    y = np.clip(20 + np.array([0.5, 3.0, 3.0])[g] * rng.normal(size=n), 0, 40)
+    return pd.DataFrame({"y": y, "g": np.array(list("abc"))[g]})
+
+
+GROUPS = {"bounds": {"y": (0, 40)}, "levels": {"g": list("abc")}}
+
+
+@pytest.mark.parametrize("mechanism", ["ssp", "huber"])
+def test_intervals_of_contrasts_cover_where_errors_are_unequal(mechanism):
+    """With the correlations of the model 16 % of these intervals missed."""
+    rng, missed = np.random.default_rng(4), 0
+    for _ in range(200):
+        fit = dps.dp_ols(
+            "y ~ g", unequal_groups(30_000, rng), 20, cov_type="HC1", mechanism=mechanism, rng=rng, **GROUPS
+        )
+        low, high = fit.t_test("g[T.c] = g[T.b]").conf_int()[0]
+        missed += not low <= 0 <= high
+    assert missed <= 21, "with 5 % more are as likely as .0005"
+
+
+def test_the_summary_says_which_covariances_are_robust():
+    frame = unequal_groups(2_000, np.random.default_rng(5))
+    for epsilon, kept in ((np.inf, False), (2.0, True)):
+        fit = dps.dp_ols("y ~ g", frame, epsilon, cov_type="HC1", rng=np.random.default_rng(6), **GROUPS)
+        assert fit.has_model_correlations is kept
+        assert ("keep the correlations of the model" in " ".join(str(fit.summary()).split())) is kept
+
+
+def test_a_variance_many_times_that_of_the_model_is_not_cut_off():
+    rng = np.random.default_rng(7)
+    rare = rng.random(4_000) < 0.05
+    frame = pd.DataFrame({"y": 20 + np.where(rare, 6.0, 0.2) * rng.normal(size=4_000), "g": np.where(rare, "b", "a")})
+    frame["y"] = frame["y"].clip(0, 40)
+    declared = {"bounds": {"y": (0, 40)}, "levels": {"g": ["a", "b"]}}
+    plain, robust = (dps.dp_ols("y ~ g", frame, np.inf, cov_type=kind, **declared) for kind in ("nonrobust", "HC0"))
+    assert robust.bse["g[T.b]"] > 3 * plain.bse["g[T.b]"]
+    assert robust.bse["Intercept"] < 0.3 * plain.bse["Intercept"]
+    np.testing.assert_allclose(robust.bse, smf.ols("y ~ g", frame).fit(cov_type="HC0").bse, rtol=1e-5)

@@ -14,7 +14,7 @@ from dpstats.forecast.moments import Reference, hopeless, reference_gram
 from dpstats.inference.diagnostics import USABLE, kappa
 from dpstats.inference.estimates import ModelSpace
 from dpstats.inference.moment_test import Contrast, contrasts
-from dpstats.inference.robust import with_robust_sampling
+from dpstats.inference.robust import RobustSampling, with_robust_sampling
 from dpstats.inference.score_fit import solve_scores, with_score_covariance
 from dpstats.inference.score_moments import ScoreMoments
 from dpstats.privacy.notions import Budget
@@ -115,5 +115,5 @@ def reference_residual_contrasts(plan: PlannedPerturbed, reference: Reference) -
     residuals = reference.sd_y * math.sqrt(1 - reference.rsquared) * ndtri((np.arange(1_000) + 0.5) / 1_000)
     mean_square = float((loss.residual(np.zeros(1), residuals) ** 2).mean())
     ratio = mean_square / (loss.bound * loss.typical_curvature)
-    fit = with_robust_sampling(fit, space, np.full(space.n_params, ratio))
+    fit = with_robust_sampling(fit, space, RobustSampling(np.full(space.n_params, ratio)))
     return contrasts(moments, space, fit, np.eye(space.n_params))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import DesignError
 from dpstats.inference.inverse import SMALLEST
-from dpstats.inference.robust import ScoreTarget, robust_ratios
+from dpstats.inference.robust import RobustSampling, ScoreTarget, robust_sampling
 from dpstats.inference.score_fit import solve_scores, with_score_covariance
 from dpstats.inference.score_moments import ScoreMoments
 from dpstats.mechanisms.classifier_options import Objective
@@ -37,13 +37,14 @@ from dpstats.mechanisms.perturbed import (
     release_squares,
     release_step,
 )
-from dpstats.mechanisms.robust import ScoreRelease
+from dpstats.mechanisms.robust import ScoreRelease, ScoreStage, affordable
 from dpstats.privacy.notions import Budget
 from dpstats.records.predictors import as_table
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
 from dpstats.release.release import read_closed
 from dpstats.specification.design import Design
+from dpstats.specification.forms import Forms
 from dpstats.specification.losses import HuberResidual
 
 SQUARES = "squared residuals"
@@ -55,6 +56,9 @@ HESSIAN_SHARE = 0.15
 UNIT = 4.0
 """In which Gaussian noise on sum r^2 is measured beside robust variances, each in units of one row's largest part or
 more: all standard errors need that sum, and it takes little of the budget."""
+
+SQUARED_FIRST = 0.2
+"""Part of the expected sum of squared residuals beside which its noise must be little if pairs are measured too."""
 
 
 def plan_huber(design: Design, options: Huber, budget: Budget, n_rows: int, robust: HC0 | None) -> PerturbedPlan:
@@ -126,18 +130,18 @@ def release_huber(plan: PerturbedPlan, source: Source, noise: NoiseSource, robus
     """
     table = read_closed(lambda: as_table(source, plan.predictors))
     theta, moments = release_step(plan, table, noise)
-    target = squares_target(plan, moments, theta, robust)
+    target = _affordable(plan, squares_target(plan, moments, theta, robust))
     released = release_squares(plan, target, table, theta, noise)
     total, unclipped = float(released.scores[0]), _unclipped(plan, moments)
     squares = min(max(total, float(released.sd[0])), float(plan.n_rows))
     phi, bound, q = squares / unclipped.value, plan.loss.bound, plan.predictors.n_columns
     correction = unclipped.value / max(unclipped.value - q * bound, bound)
     if robust is None:
-        ratios, name = np.full(q, phi * correction), SQUARES
+        sampling, name = RobustSampling(np.full(q, phi * correction)), SQUARES
     else:
-        ratios = _robust_ratios(plan, target, released, phi, correction if isinstance(robust, HC1) else 1.0)
+        sampling = _robust_sampling(plan, target, released, phi, correction if isinstance(robust, HC1) else 1.0)
         name = f"{SQUARES} and {robust.name} {SCORES}"
-    fit = ReleasedPerturbed(theta, moments, None, ratios, costs_of(plan, {name: released.cost}))
+    fit = ReleasedPerturbed(theta, moments, None, sampling, costs_of(plan, {name: released.cost}))
     return ReleasedHuber(fit, phi * correction / bound, squares != total or unclipped.is_clamped)
 
 
@@ -154,32 +158,44 @@ def squares_target(
         What was released first.
     """
     predictors = plan.predictors
-    alone = ScoreTarget(predictors.constant[None], np.empty(0), 1.0, np.ones(1), np.array([UNIT]), predictors.row_size)
+    constant = predictors.constant[None]
+    alone = ScoreTarget(Forms.of(constant), np.empty(0), 1.0, np.ones(1), np.array([UNIT]), predictors.row_size)
     if robust is None:
         return alone
     space = plan.space
     each = loss_target(predictors, space, with_score_covariance(moments, space, solve_scores(moments, space, theta)))
     return replace(
         each,
-        leverage=np.vstack([alone.leverage, each.leverage]),
+        forms=each.forms.after(constant),
         ranges=np.append(alone.ranges, each.ranges),
         model=np.append(alone.model, _typical_phi(plan) * each.model),
     )
 
 
+def _affordable(plan: PerturbedPlan, target: ScoreTarget) -> ScoreTarget:
+    """Leave pairs out where their noise would matter, to the sum of squared residuals first of all."""
+    sizes = target.model[: len(target.forms.single)].copy()
+    sizes[0] = SQUARED_FIRST * plan.n_rows * _loss(plan).typical_square
+    return affordable(target, cast("ScoreStage", plan.scores), sizes)
+
+
+def _loss(plan: PerturbedPlan) -> HuberResidual:
+    return cast("HuberResidual", plan.loss)
+
+
 def _typical_phi(plan: PerturbedPlan) -> float:
-    loss = cast("HuberResidual", plan.loss)
-    return loss.typical_square / loss.bound
+    return _loss(plan).typical_square / plan.loss.bound
 
 
-def _robust_ratios(
+def _robust_sampling(
     plan: PerturbedPlan, target: ScoreTarget, released: ScoreRelease, phi: float, correction: float
-) -> NDArray[np.float64]:
-    """Return robust variances over those of a likelihood, shape (q,), shrunk towards phi as the noise demands."""
+) -> RobustSampling:
+    """Return robust variances over those of a likelihood, shrunk towards phi as the noise demands."""
     likelihood = target.model[1:] / _typical_phi(plan)
     model = np.maximum(phi * likelihood, SMALLEST)
-    own = replace(target, leverage=target.leverage[1:], ranges=target.ranges[1:], model=model)
-    return phi * robust_ratios(own, released.scores[1:], released.sd[1:], correction)
+    own = replace(target, forms=target.forms.from_place(1), ranges=target.ranges[1:], model=model)
+    found = robust_sampling(own, released.scores[1:], released.sd[1:], correction)
+    return replace(found, ratios=phi * found.ratios)
 
 
 @dataclass(frozen=True, slots=True)

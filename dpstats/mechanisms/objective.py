@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpstats.inference.estimates import LeastSquares, ModelSpace
-from dpstats.inference.robust import RATIO_LIMITS, ScoreTarget, robust_ratios
+from dpstats.inference.robust import ScoreTarget, leverage_and_covariance, robust_sampling
 from dpstats.inference.score_fit import solve_scores, with_score_covariance
 from dpstats.mechanisms.perturbed import (
     SCORES,
@@ -21,6 +21,7 @@ from dpstats.mechanisms.perturbed import (
     release_squares,
     release_step,
 )
+from dpstats.mechanisms.robust import affordable
 from dpstats.records.predictors import as_table
 from dpstats.records.source import Source
 from dpstats.release.noise import NoiseSource
@@ -49,17 +50,10 @@ def release_classifier(plan: PerturbedPlan, source: Source, noise: NoiseSource, 
     space = plan.space
     fit = with_score_covariance(moments, space, solve_scores(moments, space, theta))
     target = loss_target(plan.predictors, space, fit)
+    target = affordable(target, plan.scores)
     released = release_squares(plan, target, table, theta, noise)
-    ratios = robust_ratios(target, released.scores, released.sd, correction, _ratio_limits(plan))
-    return ReleasedPerturbed(theta, moments, None, ratios, costs_of(plan, {SCORES: released.cost}))
-
-
-def _ratio_limits(plan: PerturbedPlan) -> tuple[float, float]:
-    """Return how far the score's variance may be from the Hessian: very far if the loss is no likelihood."""
-    if not plan.loss.is_logistic:
-        return 0.02, 50.0
-    low, high = RATIO_LIMITS
-    return (low if plan.predictors.view.design.response.sign else 0.01), high
+    sampling = robust_sampling(target, released.scores, released.sd, correction)
+    return ReleasedPerturbed(theta, moments, None, sampling, costs_of(plan, {SCORES: released.cost}))
 
 
 def loss_target(predictors: Predictors, space: ModelSpace, fit: LeastSquares) -> ScoreTarget:
@@ -74,16 +68,4 @@ def loss_target(predictors: Predictors, space: ModelSpace, fit: LeastSquares) ->
     fit : LeastSquares
         Step from the released minimiser.
     """
-    leverage = np.asarray(np.linalg.solve(space.r, (space.q @ fit.inverse).T), dtype=np.float64)
-    by_norm = (leverage**2).sum(axis=1) * predictors.row_size
-    ranges = np.minimum(predictors.ball.dual(leverage) ** 2, by_norm)
-    back = np.linalg.inv(space.r)
-    floor = np.finfo(float).tiny ** 0.5
-    return ScoreTarget(
-        leverage,
-        np.empty(0),
-        1.0,
-        np.asarray(np.maximum(ranges, floor), dtype=np.float64),
-        np.asarray(np.maximum(np.diag(back @ fit.sampling @ back.T), floor), dtype=np.float64),
-        predictors.row_size,
-    )
+    return ScoreTarget.of(*leverage_and_covariance(space, fit), predictors.ball.dual, predictors.row_size, np.empty(0))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import BudgetError
 from dpstats.inference.estimates import ModelSpace
-from dpstats.inference.robust import ScoreTarget
+from dpstats.inference.robust import RobustSampling, ScoreTarget
 from dpstats.inference.score_moments import ScoreMoments
 from dpstats.mechanisms.classifier_options import Objective
 from dpstats.mechanisms.hessian import HessianPlan, plan_hessian, release_hessian
@@ -199,8 +199,8 @@ class ReleasedPerturbed:
         Moment vector with the known law of its noise.
     meat : ndarray or None
         Released covariance of the score, shape (q, q); None if it is taken from the Hessian.
-    ratios : ndarray or None
-        Robust over model-based sampling variance per coefficient, shape (q,), if scores were released.
+    sampling : RobustSampling or None
+        What squared scores say of the sampling covariance, if they were released.
     costs : dict of str to Budget
         What was spent on what.
     """
@@ -208,7 +208,7 @@ class ReleasedPerturbed:
     theta: NDArray[np.float64]
     moments: ScoreMoments
     meat: NDArray[np.float64] | None
-    ratios: NDArray[np.float64] | None
+    sampling: RobustSampling | None
     costs: dict[str, Budget]
 
 
@@ -245,7 +245,7 @@ def release_squares(
     return release_scores(
         target,
         cast("ScoreStage", plan.scores),
-        lambda steps: sum_squared_losses(table, plan.loss, theta, target.leverage, target.ranges, steps),
+        lambda steps: sum_squared_losses(table, plan.loss, theta, target.forms, target.ranges, steps),
         noise,
     )
 

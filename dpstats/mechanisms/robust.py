@@ -1,9 +1,9 @@
 """A later stage of a fit, for robust standard errors: squared scores at the released estimate.
 
 released  estimate, contrasts, clip, ranges: what is measured
-private   rows -> (l'z)^2 psi(r)^2, rounded to {0, ..., K} -> exact sums
-release   max-norm noise (pure), or Gaussian noise scaled to each coefficient
-public    ratios of robust to model-based variances
+private   rows -> (l'z)^2 psi(r)^2 of each form l, rounded to {0, ..., K} -> exact sums
+release   max-norm noise (pure), or Gaussian noise scaled to each form
+public    ratios of robust to model-based variances, and robust correlations where pairs were measured
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from dpstats.release.knorm import max_norm_sd
 from dpstats.release.noise import ROUNDING, TRANSFER_VARIANCE, NoiseSource, gaussian_scale
 from dpstats.release.release import NoisePlan, release_integers
 from dpstats.specification.sensitivity import NoiseKind
+
+LITTLE = 0.1
+"""Noise that is this share of a variance leaves it, and an interval, nearly as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,9 @@ class ScoreRelease:
     Attributes
     ----------
     scores : ndarray
-        H_j with noise, shape (q,).
+        H with noise, one for each form.
     sd : ndarray
-        Standard deviation of the noise, shape (q,).
+        Standard deviation of the noise, one for each form.
     cost : Budget
         epsilon, or rho = mu^2 / 2.
     """
@@ -73,16 +76,93 @@ def require_measurable(stage: ScoreStage, n_columns: int) -> None:
     BudgetError
         From the budget, the length and the number of columns only.
     """
-    strength = stage_strength(stage.budget, stage.law, stage.share)
-    if _steps(stage.n_rows) / strength * (n_columns + 2) * 40 >= 2.0**62:
+    if not _fits(stage, n_columns):
         raise BudgetError(
             f"share={stage.share:g} of {stage.budget} is too little for what standard errors need; spend more"
         )
 
 
+def _fits(stage: ScoreStage, n_sums: int) -> bool:
+    """Tell whether the noise of so many sums fits into 64-bit integers."""
+    strength = stage_strength(stage.budget, stage.law, stage.share)
+    return _steps(stage.n_rows) / strength * (n_sums + 2) * 40 < 2.0**62
+
+
 def _steps(n_rows: int) -> int:
     """Return K, the largest integer that one row adds; n K stays below 2**62."""
     return int(2 ** min(30, 61 - math.ceil(math.log2(max(n_rows, 2)))))
+
+
+def affordable(target: ScoreTarget, stage: ScoreStage, sizes: NDArray[np.float64] | None = None) -> ScoreTarget:
+    """Return what to measure: pairs of coefficients only where their noise leaves each variance nearly as it is.
+
+    Parameters
+    ----------
+    target : ScoreTarget
+        With pairs, or without where there are too many.
+    stage : ScoreStage
+        Law and budget.
+    sizes : ndarray, optional
+        How large each single sum is taken to be; by default as the model has it.
+
+    Notes
+    -----
+    A function of the first release and of public facts. With pairs many more sums share the budget.
+    """
+    if not len(target.forms.pairs) or not stage.budget.is_private:
+        return target
+    single = len(target.forms.single)
+    sizes = target.model[:single] if sizes is None else sizes
+    small = (_noise(target, stage).sd[:single] <= LITTLE * sizes).all() and _fits(stage, len(target.forms))
+    return target if small else target.without_pairs()
+
+
+@dataclass(frozen=True, slots=True)
+class _Noise:
+    """Noise of the sums (zone: public, but for what was released before).
+
+    Attributes
+    ----------
+    plan : NoisePlan
+        Law, scales and distances, in whole steps.
+    unit : ndarray
+        What a step of each form is.
+    sd : ndarray
+        Standard deviation of the noise of each form.
+    cost : Budget
+        epsilon, or rho = mu^2 / 2.
+    """
+
+    plan: NoisePlan
+    unit: NDArray[np.float64]
+    sd: NDArray[np.float64]
+    cost: Budget
+
+
+def _noise(target: ScoreTarget, stage: ScoreStage) -> _Noise:
+    """Scale the noise to a target.
+
+    One row moves coordinate j by at most K steps, in either direction. Pure: the cube [-K, K]^m is the unit ball of
+    the max norm times K. Gaussian: in units of weight_j / U_j the squared change is at most the smaller of
+    sum (U_j / weight_j)^2 and 2 (joint size)^2, because two non-negative vectors differ by at most sqrt 2 times the
+    larger norm; rounding adds at most one step per coordinate.
+    """
+    steps = _steps(stage.n_rows)
+    size = len(target.forms)
+    strength = stage_strength(stage.budget, stage.law, stage.share)
+    unit = target.ranges / steps
+    distances = np.full(size, float(steps))
+    if stage.law == "laplace":
+        scales = np.full(size, np.nextafter(steps / strength * ROUNDING, np.inf))
+        sd = unit * max_norm_sd(1.0, 1 / scales[0], size)
+        return _Noise(NoisePlan("max_norm", scales, distances), unit, sd, Budget(epsilon=float(steps / scales[0])))
+    relative = target.ranges / target.weights
+    joint = math.sqrt(2) * target.joint_size * (1 + 1e-9) + float(np.linalg.norm(unit / target.weights))
+    change = min(float(np.linalg.norm(relative)), joint)
+    scales = gaussian_scale(target.weights * change / strength / unit)
+    smallest = (scales**2 - (TRANSFER_VARIANCE if stage.budget.delta else 0.0)) * (unit / target.weights) ** 2
+    cost = Budget(rho=change**2 / float(smallest.min()) / 2)
+    return _Noise(NoisePlan("gaussian", scales, distances), unit, unit * scales, cost)
 
 
 def release_scores(
@@ -97,36 +177,13 @@ def release_scores(
     stage : ScoreStage
         Law and budget.
     statistic : callable
-        Reads the records; maps K to one sum per coefficient, to which a row adds a whole number from 0 to K, in units
-        of range / K.
+        Reads the records; maps K to one sum per form, to which a row adds a whole number from 0 to K, in units of
+        range / K.
     noise : NoiseSource
         Real, simulated or none.
-
-    Notes
-    -----
-    One row moves coordinate j by at most K steps, in either direction. Pure: the cube [-K, K]^q is the unit ball of
-    the max norm times K. Gaussian: in units of weight_j / U_j the squared change is at most the smaller of
-    sum (U_j / weight_j)^2 and 2 (joint size)^2, because two non-negative vectors differ by at most sqrt 2 times the
-    larger norm, which is at most the sum of the entries; rounding adds at most one step per coordinate.
     """
-    steps = _steps(stage.n_rows)
-    size = len(target.ranges)
-    strength = stage_strength(stage.budget, stage.law, stage.share)
-    unit = target.ranges / steps
-    if stage.law == "laplace":
-        scales = np.full(size, np.nextafter(steps / strength * ROUNDING, np.inf))
-        noise_plan = NoisePlan("max_norm", scales, np.full(size, float(steps)))
-        sd = unit * max_norm_sd(1.0, 1 / scales[0], size)
-        cost = Budget(epsilon=float(steps / scales[0]))
-    else:
-        relative = target.ranges / target.weights
-        joint = math.sqrt(2) * target.joint_size * (1 + 1e-9) + float(np.linalg.norm(unit / target.weights))
-        change = min(float(np.linalg.norm(relative)), joint)
-        scales = gaussian_scale(target.weights * change / strength / unit)
-        noise_plan = NoisePlan("gaussian", scales, np.full(size, float(steps)))
-        sd = unit * scales
-        smallest = (scales**2 - (TRANSFER_VARIANCE if stage.budget.delta else 0.0)) * (unit / target.weights) ** 2
-        cost = Budget(rho=change**2 / float(smallest.min()) / 2)
-    released = release_integers(lambda: statistic(steps), noise_plan, noise)
-    private = stage.budget.is_private
-    return ScoreRelease(released * unit, sd if private else np.zeros(size), cost if private else stage.budget)
+    steps, planned = _steps(stage.n_rows), _noise(target, stage)
+    released = release_integers(lambda: statistic(steps), planned.plan, noise)
+    if not stage.budget.is_private:
+        return ScoreRelease(released * planned.unit, np.zeros(len(planned.sd)), stage.budget)
+    return ScoreRelease(released * planned.unit, planned.sd, planned.cost)

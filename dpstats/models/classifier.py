@@ -176,7 +176,7 @@ def _fit_objective(call: ClassifierCall, options: Objective, results: type[Resul
         released = release_classifier(plan, call.source, call.noise, correction)
     released = replace(released, costs=costs | released.costs)
     name = call.robust.name if call.robust else "HC0"
-    scale = None if released.ratios is None else RobustScale(name, released.ratios)
+    scale = None if released.sampling is None else RobustScale(name, released.sampling)
     release = _release(call, plan, released, f"objective, block + {law.capitalize()}", _target(call.loss))
     if buying is not None:
         remarks = bought_remarks(schema, buying.names, release.privacy.parts, rough=buying.is_rough)

@@ -89,7 +89,7 @@ def fit_huber(
         clamped=released.clamped,
     )
     name = robust.name if robust else "nonrobust"
-    return DPHuberResults(release, plan.predictors.view, RobustScale(name, fit.ratios))
+    return DPHuberResults(release, plan.predictors.view, RobustScale(name, fit.sampling))
 
 
 def planned_huber(

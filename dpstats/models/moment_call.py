@@ -121,7 +121,7 @@ class MomentCall:
         """Return the statistic of that stage."""
         row_map, bits = RowMap(self.plan.coding), self.plan.bits
         return lambda steps: sum_squared_scores(
-            self.table.source, row_map, bits, target.leverage, target.residual, target.clip, target.ranges, steps
+            self.table.source, row_map, bits, target.forms, target.residual, target.clip, target.ranges, steps
         )
 
     def wrap(self, moments: Any, parts: dict[str, Budget]) -> MomentRelease:

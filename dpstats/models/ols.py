@@ -10,7 +10,7 @@ import pandas as pd
 
 from dpstats.errors import OptionError
 from dpstats.inference.estimates import fit_least_squares
-from dpstats.inference.robust import robust_ratios, score_target
+from dpstats.inference.robust import robust_sampling, score_target
 from dpstats.mechanisms.adassp import fit_adassp, plan_adassp
 from dpstats.mechanisms.functional import plan_objective
 from dpstats.mechanisms.options import (
@@ -24,7 +24,7 @@ from dpstats.mechanisms.options import (
     Mechanism,
     as_mechanism,
 )
-from dpstats.mechanisms.robust import release_scores
+from dpstats.mechanisms.robust import affordable, release_scores
 from dpstats.mechanisms.ssp import release_moments
 from dpstats.models.call import (
     Account,
@@ -222,12 +222,13 @@ def _fit_moments(call: MomentCall, robust: HC0 | None) -> DPResults:
     fit = fit_least_squares(usable, space)
     blocks = call.plan.coding.blocks
     row_size = row_norms(blocks, np.ones(len(blocks)), call.plan.coding.noise, call.plan.bits).r2
-    target = score_target(usable, space, fit, blocks, row_size)
-    second = release_scores(target, call.robust_stage(robust), call.squared_scores(target), call.noise)
+    stage = call.robust_stage(robust)
+    target = affordable(score_target(usable, space, fit, blocks, row_size), stage)
+    second = release_scores(target, stage, call.squared_scores(target), call.noise)
     correction = usable.n_complete / fit.df_resid if isinstance(robust, HC1) else 1.0
-    ratios = robust_ratios(target, second.scores, second.sd, max(correction, 1.0))
+    sampling = robust_sampling(target, second.scores, second.sd, max(correction, 1.0))
     both = call.wrap(moments, {**parts, f"{robust.name} squared scores": second.cost})
-    return DPResults(both, call.plan.view, RobustScale(robust.name, ratios))
+    return DPResults(both, call.plan.view, RobustScale(robust.name, sampling))
 
 
 def _fit_adaptive(

@@ -15,6 +15,7 @@ from dpstats.records.rows import lattice_rows
 from dpstats.records.scores import whole_steps
 from dpstats.records.source import Partition, Source, silence
 from dpstats.records.watched import unwatched
+from dpstats.specification.forms import Forms
 from dpstats.specification.losses import Loss
 from dpstats.specification.predictors import BITS, Predictors
 
@@ -243,9 +244,9 @@ def sum_weighted_products(
 
 
 def sum_squared_losses(
-    table: Table, loss: Loss, theta: Vector, leverage: Vector, ranges: Vector, steps: int
+    table: Table, loss: Loss, theta: Vector, forms: Forms, ranges: Vector, steps: int
 ) -> NDArray[np.int64]:
-    """Return sum_i (l_j'z_i)^2 r_i^2 for each j, r the loss's residual at theta, in units of ranges_j / steps.
+    """Return sum_i (l'z_i)^2 r_i^2 for each form l, r the loss's residual at theta, in units of its range / steps.
 
     Parameters
     ----------
@@ -255,10 +256,10 @@ def sum_squared_losses(
         Its residual is in [-1, 1].
     theta : ndarray
         A released parameter, shape (q,).
-    leverage : ndarray
-        Rows l_j, shape (m, q).
+    forms : Forms
+        Of predictors.
     ranges : ndarray
-        Largest term of one row, shape (m,).
+        Largest term of one row, one for each form.
     steps : int
         Each row's term is rounded to {0, ..., steps}.
     """
@@ -266,8 +267,8 @@ def sum_squared_losses(
     def of(rows: Rows) -> NDArray[np.int64]:
         squares = loss.residual(stable_product(rows.z, theta), rows.u) ** 2
         terms = [
-            whole_steps(stable_product(rows.z, weights) ** 2 * squares * (steps / size), steps).sum()
-            for weights, size in zip(leverage, ranges, strict=True)
+            whole_steps(square * squares * (steps / size), steps).sum()
+            for square, size in zip(forms.squares(lambda form: stable_product(rows.z, form)), ranges, strict=True)
         ]
         return np.array(terms, dtype=np.int64)
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dpstats.records.rows import combine_columns, lattice_rows
 from dpstats.records.source import Partition, Source
+from dpstats.specification.forms import Forms
 from dpstats.specification.rowmap import RowMap
 
 
@@ -14,13 +15,13 @@ def sum_squared_scores(
     source: Source,
     row_map: RowMap,
     bits: int,
-    leverage: NDArray[np.float64],
+    forms: Forms,
     residual: NDArray[np.float64],
     clip: float,
     ranges: NDArray[np.float64],
     steps: int,
 ) -> NDArray[np.int64]:
-    """Return sum_i (l_j'z_i)^2 psi_c(r_i)^2 for each j, in units of ranges_j / steps (zone: PRIVATE).
+    """Return sum_i (l'z_i)^2 psi_c(r_i)^2 for each form l, in units of its range / steps (zone: PRIVATE).
 
     Parameters
     ----------
@@ -30,14 +31,14 @@ def sum_squared_scores(
         From raw to coded columns, the response last.
     bits : int
         Lattice of the coded columns.
-    leverage : ndarray
-        Rows l_j, shape (m, D_x).
+    forms : Forms
+        Of regressors.
     residual : ndarray
         Coefficients of the residual on a coded row, shape (D,).
     clip : float
         Residuals are clipped to [-clip, clip].
     ranges : ndarray
-        Largest term of one row, shape (m,).
+        Largest term of one row, one for each form.
     steps : int
         Each row's term is rounded to {0, ..., steps}, and clipped to it, whatever the floating-point errors were.
     """
@@ -46,9 +47,10 @@ def sum_squared_scores(
         rows, _ = lattice_rows(partition, row_map, bits)
         rows *= 2.0**-bits
         clipped = np.clip(combine_columns(rows, residual), -clip, clip) ** 2
+        squares = forms.squares(lambda form: combine_columns(rows, form))
         terms = [
-            whole_steps(combine_columns(rows, weights) ** 2 * clipped * (steps / size), steps).sum()
-            for weights, size in zip(leverage, ranges, strict=True)
+            whole_steps(square * clipped * (steps / size), steps).sum()
+            for square, size in zip(squares, ranges, strict=True)
         ]
         return np.array(terms, dtype=np.int64)
 

@@ -18,7 +18,7 @@ from dpstats.inference.estimates import LeastSquares, ModelSpace, Solution
 from dpstats.inference.moment_test import Contrast, contrasts, shown_values
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.r_squared import RSquared, r_squared
-from dpstats.inference.robust import with_robust_sampling
+from dpstats.inference.robust import RobustSampling, with_robust_sampling
 from dpstats.privacy.cost import PrivacyCost
 from dpstats.results.contrast_test import check_alpha
 from dpstats.results.model_info import ModelInfo
@@ -38,12 +38,12 @@ class RobustScale:
     ----------
     cov_type : str
         "HC0" or "HC1", or "gradient" where the release itself holds the score's covariance.
-    ratios : ndarray or None
-        Robust over model-based sampling variance per coefficient, shape (q,); None if nothing is to be rescaled.
+    sampling : RobustSampling or None
+        What replaces the sampling part of the covariance; None if nothing does.
     """
 
     cov_type: str
-    ratios: NDArray[np.float64] | None
+    sampling: RobustSampling | None
 
 
 @remembered
@@ -105,6 +105,13 @@ class FittedModel:
         """Type of the sampling covariance: "nonrobust", "HC0", "HC1", or "gradient" (a released score covariance)."""
         return self._robust.cov_type if self._robust else "nonrobust"
 
+    @property
+    def has_model_correlations(self) -> bool:
+        """Whether robust standard errors go with correlations that are not robust: no pairs were measured."""
+        if self._robust is None or self._robust.sampling is None or not self.cov_type.startswith("HC"):
+            return False
+        return self._robust.sampling.correlations is None and self._space.n_params > 1
+
     @cached_property
     def _moments(self) -> NoisyMoments:
         return self.release.usable_moments()
@@ -120,9 +127,9 @@ class FittedModel:
     @cached_property
     def _fit(self) -> LeastSquares:
         fit = self.release.infer(self._moments, self._space, self._solution)
-        if self._robust is None or self._robust.ratios is None:
+        if self._robust is None or self._robust.sampling is None:
             return fit
-        return with_robust_sampling(fit, self._space, self._robust.ratios)
+        return with_robust_sampling(fit, self._space, self._robust.sampling)
 
     @cached_property
     def _coefficients(self) -> list[Contrast]:

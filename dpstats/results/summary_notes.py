@@ -76,6 +76,11 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
         )
     if results.cov_type.startswith("HC"):
         notes.append(f"Standard errors are heteroskedasticity-consistent ({results.cov_type}), from a further release.")
+        if results.has_model_correlations:
+            notes.append(
+                "That release has variances of single coefficients only: contrasts, joint tests and predictions keep "
+                "the correlations of the model, which are not robust."
+            )
     if results.scale_clamped and not results.is_binary:
         notes.append(
             "The noise hides the residual variance: its square root above and the sampling part of std err are guesses."
