@@ -213,3 +213,22 @@ def test_slopes_of_a_model_whose_columns_add_up_to_1_are_those_about_the_constan
     assert ours.fvalue == pytest.approx(theirs.fvalue, rel=0.02)  # knots of splines are not those of the data
     assert ours.slopes_test().df_denom == theirs.df_model
     assert noisy.kappa < 0.5
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC1"])
+def test_an_empty_level_leaves_the_others_tests_as_statsmodels_has_them(cov_type):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.uniform(0, 1, 300), "g": rng.choice(list("abc"), 300)})
+    frame["y"] = 5 + frame["x"] + (frame["g"] == "b") + rng.normal(0, 1, 300)
+    declared = {"bounds": {"x": (0, 1), "y": (-10, 20)}, "levels": {"g": ["a", "b", "c", "never"]}}
+    ours = dps.dp_ols("y ~ x + g", frame, np.inf, cov_type=cov_type, **declared)
+    theirs = smf.ols("y ~ x + g", frame).fit(cov_type=cov_type)
+    identified = list(theirs.params.index)
+    np.testing.assert_allclose(ours.bse[identified], theirs.bse, rtol=1e-5)
+    found = ours.wald_test_terms().table.loc["g"]
+    expected = theirs.wald_test_terms(scalar=True).table.loc["g"]
+    assert found["df_constraint"] == expected["df_constraint"] == 2
+    assert found["statistic"] / 2 == pytest.approx(expected["statistic"] / (2 if cov_type == "HC1" else 1), rel=1e-4)
+    assert ours.fvalue == pytest.approx(theirs.fvalue, rel=1e-4)
+    assert (ours.df_resid, ours.df_model) == (theirs.df_resid, theirs.df_model)
+    assert np.isinf(ours.conf_int().loc["g[T.never]"]).all()

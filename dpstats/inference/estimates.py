@@ -121,6 +121,12 @@ class Solution:
     origin: NDArray[np.float64] | float = 0.0
 
 
+    @property
+    def n_identified(self) -> int:
+        """Number of coefficients less the directions that data without noise leave open."""
+        return len(self.gamma) - (0 if self.null is None else self.null.shape[1])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeastSquares(Solution):
     """Coefficients and all that inference needs (zone: released).
@@ -142,7 +148,7 @@ class LeastSquares(Solution):
     sigma2_clamped : bool
         True if a clamp was binding.
     df_resid : float
-        n_c - q, at least 1.
+        n_c less the number of identified coefficients, at least 1.
     """
 
     sampling: NDArray[np.float64]
@@ -290,7 +296,7 @@ def with_covariance(moments: NoisyMoments, space: ModelSpace, solution: Solution
     inverse, gram = solution.inverse, solution.gram
     residual = residual_vector(solution.gamma, space)
     noise = noise_covariance(moments, space, residual)
-    df_resid = max(moments.n_complete - space.n_params, 1.0)
+    df_resid = max(moments.n_complete - solution.n_identified, 1.0)
     through = inverse @ noise
     deficit = float(2 * np.trace(through) - np.trace(inverse @ gram.matrix @ through))
     sigma2, sigma2_sd, clamped = _residual_variance(moments, space, residual, deficit, df_resid)

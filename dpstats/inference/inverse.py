@@ -103,3 +103,24 @@ def is_identified(fit: LeastSquares, contrast: NDArray[np.float64]) -> bool:
     if fit.null is None:
         return False
     return bool(np.abs(fit.null.T @ contrast).max() <= IDENTIFIED * np.linalg.norm(contrast))
+
+
+def identified_combinations(fit: LeastSquares, contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the combinations of contrasts, in the basis, that have no part in what a fit without noise leaves open.
+
+    Parameters
+    ----------
+    fit : LeastSquares
+        The fit; its `null` is known.
+    contrasts : ndarray
+        Shape (m, q).
+
+    Returns
+    -------
+    ndarray
+        Orthonormal rows, shape (k, m); the identity if all contrasts are identified.
+    """
+    m = len(contrasts)
+    left, sizes, _ = np.linalg.svd(contrasts @ fit.null)
+    open_ones = int((sizes > IDENTIFIED * np.linalg.norm(contrasts, axis=1).max()).sum())
+    return np.asarray(left[:, open_ones:].T) if open_ones else np.eye(m)

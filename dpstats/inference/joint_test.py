@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from dpstats.inference.estimates import LeastSquares, ModelSpace, residual_vector
-from dpstats.inference.inverse import is_identified
+from dpstats.inference.inverse import identified_combinations, is_identified
 from dpstats.inference.moments import NoisyMoments
 from dpstats.inference.monte_carlo import simulate_forms
 
@@ -25,7 +25,7 @@ class ScoreTest:
     pvalue : float
         From the chi-squared law, or from 10,000 draws of the known Laplace law.
     df : int
-        Number of hypotheses.
+        Number of hypotheses that are tested.
     is_floor : bool
         True if no draw exceeded the statistic, so that the p-value is only a bound.
     """
@@ -57,9 +57,13 @@ def score_test(
     Notes
     -----
     With d = C beta-tilde - values and the restricted estimate beta_0 = beta-tilde - C1 C'(C C1 C')^-1 d, the statistic
-    is d' W^-1 d, W the covariance of C beta-tilde with the noise evaluated at beta_0 (methods, 1.10).
+    is d' W^-1 d, W the covariance of C beta-tilde with the noise evaluated at beta_0 (methods, 1.10). Without noise, what
+    columns that depend on others leave unidentified of the hypotheses is left out.
     """
     C = np.linalg.solve(space.r.T, rows.T).T
+    if fit.null is not None:
+        identified = identified_combinations(fit, C)
+        C, values = identified @ C, identified @ values
     distance = C @ (fit.origin + fit.gamma) - values
     spread = fit.covariance @ C.T
     restricted = fit.gamma - spread @ np.linalg.pinv(C @ spread, hermitian=True) @ distance
@@ -68,10 +72,10 @@ def score_test(
     sampling = C @ fit.sampling @ C.T
     W = np.linalg.pinv(sampling + (forms * moments.variances) @ forms.T, hermitian=True)
     statistic = float(distance @ W @ distance)
-    if not all(is_identified(fit, row) for row in C):
+    if not len(C) or not all(is_identified(fit, row) for row in C):
         return ScoreTest(statistic, 1.0, len(rows))
     if moments.is_normal:
-        return ScoreTest(statistic, float(chdtrc(len(rows), statistic)), len(rows))
+        return ScoreTest(statistic, float(chdtrc(len(C), statistic)), len(C))
     draws = simulate_forms(moments, forms, sampling)
     exceeding = int((((draws @ W) * draws).sum(axis=1) >= statistic).sum())
-    return ScoreTest(statistic, (1 + exceeding) / (1 + len(draws)), len(rows), exceeding == 0)
+    return ScoreTest(statistic, (1 + exceeding) / (1 + len(draws)), len(C), exceeding == 0)

@@ -239,7 +239,7 @@ class FittedModel:
     @property
     def df_model(self) -> float:
         """Number of coefficients, the constant not counted."""
-        return float(self._space.n_params - self._space.has_constant)
+        return float(self._solution.n_identified - self._space.has_constant)
 
     @property
     def df_resid(self) -> float:
