@@ -117,11 +117,12 @@ class Plan:
         lines = [
             f"Plan for {self.formula!r}: n = {self.n:,}, {self.budget}, {self.mechanism}",
             f"Guesses: sd of columns {self._reference.sd_x} of half their range, sd of the outcome "
-            f"{self._reference.sd_y}, R-squared {self._reference.rsquared}",
+            f"{self._reference.sd_y}, R-squared {self._reference.rsquared};",
+            "columns uncorrelated, levels equally frequent: where they are not, intervals are wider",
             "",
             self.table.to_string(float_format=lambda v: f"{v:.2f}"),
             "",
-            f"Median width of the slopes: {self.width:.2f} times a non-private interval (about +-20 %)."
+            f"Median width of the slopes: {self.width:.2f} times a non-private interval (+-20 % if the guesses hold)."
             if self.width < math.inf
             else "The intervals of most slopes would be unbounded.",
         ]

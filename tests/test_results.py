@@ -250,15 +250,6 @@ def test_an_unidentified_coefficient_is_said_in_plain_words(adult):
     assert "-inf" in text
 
 
-def test_levels_that_miss_the_table_are_suspected():
-    adult, _ = dps.datasets.load_adult()
-    declared = {"bounds": {"hours_per_week": (1, 99), "age": (17, 90)}, "infeasible": "fit"}
-    for levels, suspected in ((["female", "male"], True), (["Female", "Male"], False)):
-        rng = np.random.default_rng(0)  # some draws leave all intervals bounded
-        fit = dps.dp_ols("hours_per_week ~ age + C(sex)", adult, 0.5, levels={"sex": levels}, rng=rng, **declared)
-        assert ("do the declared levels spell those of the table?" in str(fit.summary())) is suspected
-
-
 def test_two_fits_draw_fresh_noise(adult):
     data, schema = adult
     first, second = (dps.dp_ols("hours_per_week ~ age", data, epsilon=1, schema=schema) for _ in range(2))
@@ -310,3 +301,29 @@ def test_fit_many_takes_a_list(adult):
     release = dps.dp_moments(FORMULA, adult.data, epsilon=1, schema=adult.schema)
     with pytest.raises(dps.OptionError, match="list of formulas"):
         dps.fit_many(release, FORMULA)
+
+
+def test_a_summary_suspects_the_spelling_of_levels_only_where_there_are_levels(adult):
+    data, bounds = adult.data, {"age": (17, 90), "hours_per_week": (1, 99), "education_num": (1, 16)}
+    wrong = {"sex": ["female", "male"], "income": ["<=50K", ">50K"]}
+    right = {"sex": ["Female", "Male"], "income": ["<=50K", ">50K"]}
+
+    def suspects(call, formula, table, epsilon, levels):
+        rng = np.random.default_rng(0)
+        fit = call(formula, table, epsilon, bounds=bounds, levels=levels, rng=rng, infeasible="fit")
+        return "do the declared levels spell" in " ".join(str(fit.summary()).split())
+
+    for call, formula in ((dps.dp_ols, "hours_per_week ~ age + sex"), (dps.dp_logit, "income ~ age + sex")):
+        assert suspects(call, formula, data, 1, wrong)
+        assert not suspects(call, formula, data, 1, right)
+    assert not suspects(dps.dp_ols, "hours_per_week ~ age + education_num", data.head(300), 0.1, right)
+
+
+def test_a_model_without_a_constant_has_an_uncentered_r_squared(adult):
+    for formula, constant in (("hours_per_week ~ age", 1), ("hours_per_week ~ 0 + age", 0)):
+        fit = dps.dp_ols(formula, adult.data, np.inf, schema=adult.schema)
+        theirs = smf.ols(formula, adult.data).fit()
+        assert fit.k_constant == theirs.k_constant == constant
+        assert ("R-squared (uncentered)" in str(fit.summary())) is not bool(constant)
+        assert fit.rsquared == pytest.approx(theirs.rsquared, rel=1e-5)
+        assert fit.mse_resid == pytest.approx(theirs.mse_resid, rel=1e-5)

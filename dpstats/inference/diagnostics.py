@@ -30,8 +30,8 @@ def kappa(moments: NoisyMoments, space: ModelSpace) -> float:
     directions = _varying(space)
     p = directions.shape[1]
     if p == 0:
-        form = moments.forms(space.constant[None], space.constant)[0]
-        return math.sqrt(moments.variance_of(form)) / max(float(form @ moments.values), 1.0)
+        rows, sd = sum_of_weights(moments, space)
+        return sd / max(rows, 1.0)
     if space.ones is not None:
         total = space.ones @ gram @ space.ones
         if total <= 0:
@@ -39,6 +39,12 @@ def kappa(moments: NoisyMoments, space: ModelSpace) -> float:
         gram = gram - np.outer(gram @ space.ones, gram @ space.ones) / total
     smallest = float(np.linalg.eigvalsh(directions.T @ gram @ directions)[0])
     return noise_level(moments, p) / smallest if smallest > 0 else math.inf
+
+
+def sum_of_weights(moments: NoisyMoments, space: ModelSpace) -> tuple[float, float]:
+    """Return the Gram matrix in the constant: the sum of all rows' weights, with noise, and the noise's deviation."""
+    form = moments.forms(space.constant[None], space.constant)[0]
+    return float(form @ moments.values), math.sqrt(moments.variance_of(form))
 
 
 def _varying(space: ModelSpace) -> np.ndarray:

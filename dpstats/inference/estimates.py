@@ -120,7 +120,6 @@ class Solution:
     null: NDArray[np.float64] | None = None
     origin: NDArray[np.float64] | float = 0.0
 
-
     @property
     def n_identified(self) -> int:
         """Number of coefficients less the directions that data without noise leave open."""

@@ -105,22 +105,21 @@ def is_identified(fit: LeastSquares, contrast: NDArray[np.float64]) -> bool:
     return bool(np.abs(fit.null.T @ contrast).max() <= IDENTIFIED * np.linalg.norm(contrast))
 
 
-def identified_combinations(fit: LeastSquares, contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
+def identified_combinations(contrasts: NDArray[np.float64], null: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the combinations of contrasts, in the basis, that have no part in what a fit without noise leaves open.
 
     Parameters
     ----------
-    fit : LeastSquares
-        The fit; its `null` is known.
     contrasts : ndarray
         Shape (m, q).
+    null : ndarray
+        What is left open, shape (q, k).
 
     Returns
     -------
     ndarray
-        Orthonormal rows, shape (k, m); the identity if all contrasts are identified.
+        Orthonormal rows, shape (l, m); the identity if all contrasts are identified.
     """
-    m = len(contrasts)
-    left, sizes, _ = np.linalg.svd(contrasts @ fit.null)
-    open_ones = int((sizes > IDENTIFIED * np.linalg.norm(contrasts, axis=1).max()).sum())
-    return np.asarray(left[:, open_ones:].T) if open_ones else np.eye(m)
+    left, sizes, _ = np.linalg.svd(contrasts @ null)
+    n_open = int((sizes > IDENTIFIED * np.linalg.norm(contrasts, axis=1).max()).sum())
+    return np.asarray(left[:, n_open:].T) if n_open else np.eye(len(contrasts))

@@ -57,12 +57,14 @@ def score_test(
     Notes
     -----
     With d = C beta-tilde - values and the restricted estimate beta_0 = beta-tilde - C1 C'(C C1 C')^-1 d, the statistic
-    is d' W^-1 d, W the covariance of C beta-tilde with the noise evaluated at beta_0 (methods, 1.10). Without noise, what
-    columns that depend on others leave unidentified of the hypotheses is left out.
+    is d' W^-1 d, W the covariance of C beta-tilde with the noise evaluated at beta_0 (methods, 1.10). Without noise,
+    what the data leave unidentified of the hypotheses is left out.
     """
-    C = np.linalg.solve(space.r.T, rows.T).T
+    C = np.asarray(np.linalg.solve(space.r.T, rows.T).T, dtype=np.float64)
     if fit.null is not None:
-        identified = identified_combinations(fit, C)
+        identified = identified_combinations(C, fit.null)
+        if not len(identified):
+            return ScoreTest(0.0, 1.0, len(rows))
         C, values = identified @ C, identified @ values
     distance = C @ (fit.origin + fit.gamma) - values
     spread = fit.covariance @ C.T
@@ -72,7 +74,7 @@ def score_test(
     sampling = C @ fit.sampling @ C.T
     W = np.linalg.pinv(sampling + (forms * moments.variances) @ forms.T, hermitian=True)
     statistic = float(distance @ W @ distance)
-    if not len(C) or not all(is_identified(fit, row) for row in C):
+    if not all(is_identified(fit, row) for row in C):
         return ScoreTest(statistic, 1.0, len(rows))
     if moments.is_normal:
         return ScoreTest(statistic, float(chdtrc(len(C), statistic)), len(C))

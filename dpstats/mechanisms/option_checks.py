@@ -35,7 +35,9 @@ def require_choice(options: object, choices: Mapping[str, tuple[str, ...]]) -> N
             raise OptionError(f"{name} must be {', '.join(others)} or {last}, not {shown(value)}")
 
 
-def require_number(options: object, name: str, low: float, high: float, *, closed: bool = False) -> None:
+def require_number(
+    options: object, name: str, low: float, high: float, *, closed: bool = False, what: str = ""
+) -> None:
     """Refuse an attribute that is no number from `low` to below `high`, or to `high` itself if the range is closed.
 
     Raises
@@ -47,7 +49,7 @@ def require_number(options: object, name: str, low: float, high: float, *, close
     number = not isinstance(value, bool) and isinstance(value, int | float)
     if not number or not (low <= value < high or (closed and value == high)):
         raise OptionError(
-            f"{name} must be a number from {low:g}"
+            f"{name} must be {what or 'a number '}from {low:g}"
             + (f" to {'' if closed else 'below '}{high:g}" if high < math.inf else "")
             + f", not {shown(value)}"
         )

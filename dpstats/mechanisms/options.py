@@ -210,7 +210,7 @@ class Huber:
 
     def __post_init__(self) -> None:
         require_choice(self, {"noise": ("auto", "laplace", "gaussian")})
-        require_number(self, "threshold", 0.01, 1.0, closed=True)
+        require_number(self, "threshold", 0.01, 1.0, closed=True, what="a share of the outcome's range, ")
         if self.hessian_share is not None:
             require_number(self, "hessian_share", 0.01, 0.9)
 

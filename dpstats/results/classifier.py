@@ -8,6 +8,8 @@ import pandas as pd
 from scipy.special import expit
 
 from dpstats.errors import NotReleasedError
+from dpstats.inference.diagnostics import sum_of_weights
+from dpstats.results.fitted import RowsSeen
 from dpstats.results.not_released import NOT_RELEASED_BY_CLASSIFIERS
 from dpstats.results.perturbed import DPPerturbedResults
 from dpstats.results.prediction import NEW_ROWS, Predictions, predict_rows, require_which
@@ -76,6 +78,15 @@ class DPLogitResults(DPClassifierResults):
     """
 
     model_name = "DP Logit"
+
+    @property
+    def rows_seen(self) -> RowsSeen | None:
+        """Four times the sum of p (1 - p), which is at most the number of complete rows; None without a constant."""
+        constant = self._space.constant
+        if not constant.any():
+            return None
+        total, sd = sum_of_weights(self._moments, self._space)
+        return RowsSeen(4 * total, 4 * sd)
 
     def predict(self, exog: Any = None, which: str = "mean") -> pd.Series:
         """Predict for new rows.

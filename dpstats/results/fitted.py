@@ -46,6 +46,22 @@ class RobustScale:
     sampling: RobustSampling | None
 
 
+@dataclass(frozen=True, slots=True)
+class RowsSeen:
+    """A count of complete rows as noisy sums have it (zone: released).
+
+    Attributes
+    ----------
+    value : float
+        Rows.
+    sd : float
+        Standard deviation of its noise.
+    """
+
+    value: float
+    sd: float
+
+
 @remembered
 def _index(names: tuple[str, ...]) -> pd.Index:
     """Return texts as an index, which takes longer to make than the coefficients of a small model."""
@@ -237,9 +253,19 @@ class FittedModel:
         return math.sqrt(self._moments.variance_of(form))
 
     @property
+    def rows_seen(self) -> RowsSeen | None:
+        """How many complete rows the noisy sums show, and the noise in that; None if they do not."""
+        return RowsSeen(self.nobs, self.nobs_sd)
+
+    @property
+    def k_constant(self) -> int:
+        """1 if the model's columns span the constant, 0 if not."""
+        return int(self._space.has_constant)
+
+    @property
     def df_model(self) -> float:
         """Number of coefficients, the constant not counted."""
-        return float(self._solution.n_identified - self._space.has_constant)
+        return float(self._solution.n_identified - self.k_constant)
 
     @property
     def df_resid(self) -> float:
@@ -251,6 +277,11 @@ class FittedModel:
         """Residual variance in squared units of the response, of a row of weight 1, from released moments."""
         weights = self.design.rules.weights
         return self._space.half**2 * self._fit.sigma2 * (1.0 if weights is None else weights.bounds.upper)
+
+    @property
+    def mse_resid(self) -> float:
+        """Alias of `scale`."""
+        return self.scale
 
     @property
     def is_singular(self) -> bool:

@@ -25,6 +25,12 @@ NOT_RELEASED = {
     "ess": _EXACT,
     "centered_tss": _EXACT,
     "uncentered_tss": _EXACT,
+    **dict.fromkeys(("mse_model", "mse_total"), _EXACT),
+    **dict.fromkeys(("cov_HC0", "cov_HC1", "cov_HC2", "cov_HC3"), _ROBUST),
+    **dict.fromkeys(
+        ("compare_f_test", "compare_lm_test"), "it compares sums of squares; test the terms that differ with wald_test"
+    ),
+    "compare_lr_test": "the likelihood was not released; test the terms that differ with wald_test",
 }
 
 _LIKELIHOOD_OF_CLASSES = "the likelihood was not released; compare models by wald_test or t_test"

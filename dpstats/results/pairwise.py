@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpstats.results.tested import TestedModel
 
 CORRECTIONS = (
-    *("bonferroni", "sidak", "holm-sidak", "holm", "simes-hochberg", "hommel"),
+    *("bonferroni", "bonf", "sidak", "holm-sidak", "holm", "simes-hochberg", "hommel"),
     *("fdr_bh", "fdr_by", "fdr_tsbh", "fdr_tsbky", "b", "s", "hs", "h", "sh", "ho"),
 )
 

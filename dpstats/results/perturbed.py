@@ -8,6 +8,7 @@ import numpy as np
 
 from dpstats.errors import NotReleasedError
 from dpstats.inference.score_fit import is_large_step
+from dpstats.results.fitted import RowsSeen
 from dpstats.results.perturbed_release import PerturbedRelease
 from dpstats.results.prediction import NEW_ROWS, LinearPredictions
 from dpstats.results.results import DPResults
@@ -37,6 +38,11 @@ class DPPerturbedResults(DPResults):
     def nobs_sd(self) -> float:
         """0: the length is public."""
         return 0.0
+
+    @property
+    def rows_seen(self) -> RowsSeen | None:
+        """None: the curvature of the loss is not that of a known number of rows."""
+        return None
 
     @property
     def df_resid(self) -> float:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from dpstats.results.point import PointResults
     from dpstats.results.results import DPResults
 
-SLIM = frozenset({"Dep. Variable:", "Model:", "No. Observations:", "No. Rows:", "R-squared (noisy):"}) | {
+SLIM = frozenset({"Dep. Variable:", "Model:", "No. Observations:", "No. Rows:"}) | {
+    *("R-squared (noisy):", "R-squared (uncentered):"),
     *("Privacy:", "Neighbors:", "Privacy unit:", "Signal:"),
 }
 """Rows of a slim head."""
@@ -167,7 +168,7 @@ def _quality(results: DPResults) -> list[tuple[str, str]]:
     if results.is_perturbed:
         return [("Clipped Resid. S.E.:", error)]
     return [
-        ("R-squared (noisy):", _decimal(results.rsquared)),
+        ("R-squared (noisy):" if results.k_constant else "R-squared (uncentered):", _decimal(results.rsquared)),
         ("Adj. R-squared:", _decimal(results.rsquared_adj)),
         ("Residual Std. Err.:", error),
     ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from dpstats.specification.schema import Continuous
+
 if TYPE_CHECKING:
     from dpstats.results.results import DPResults
     from dpstats.specification.rules import RowRules
@@ -62,8 +64,7 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
             "(-inf, inf): the privacy noise leaves this coefficient unidentified; a larger epsilon, more rows, fewer "
             "columns or tighter bounds would help."
         )
-        if not results.is_perturbed and results.nobs < FEW * results.nobs_sd:
-            notes.append("Hardly any row seems to be complete: do the declared levels spell those of the table?")
+        notes += _spelling(results)
     elif results.outweighed:
         notes.append(
             f"The ridge outweighs the data in {', '.join(results.outweighed)}: estimate and interval say little about "
@@ -86,6 +87,21 @@ def notes_of(results: DPResults, alpha: float, warning: str, *, slim: bool) -> l
             "The noise hides the residual variance: its square root above and the sampling part of std err are guesses."
         )
     return notes + warning_note(warning)
+
+
+def _spelling(results: DPResults) -> list[str]:
+    """Suspect the spelling of levels where no row is seen to be complete, though the noise would show many."""
+    schema = results.design.schema
+    if all(isinstance(schema[name], Continuous) for name in results.design.variables):
+        return []
+    found = results.rows_seen
+    if found is None or found.value >= FEW * found.sd:
+        return []
+    otherwise = ", or the outcome hardly varies" if results.is_classifier else ""
+    return [
+        f"At most about {FEW * found.sd:.0f} rows seem to be complete{otherwise}. If the table has many more, do the "
+        "declared levels spell those of the table?"
+    ]
 
 
 def _parts(results: DPResults) -> list[str]:

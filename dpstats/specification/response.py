@@ -13,7 +13,7 @@ from dpstats.specification.symbols import WIDENING, ScalarSymbol
 
 
 def numeric_response(parsed: ParsedFormula, schema: Schema) -> Numeric:
-    """Return the response's reading; least squares needs one column of numbers.
+    """Return the response's reading; dp_ols needs one column of numbers.
 
     Raises
     ------

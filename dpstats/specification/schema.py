@@ -199,6 +199,8 @@ class Schema:
         return Schema({**self.columns, **other.columns})
 
     def __getitem__(self, name: str) -> Column:
+        if name not in self.columns:
+            raise KeyError(f"{name!r} is not declared; declared are {', '.join(map(repr, self.columns))}")
         return self.columns[name]
 
     def __contains__(self, name: object) -> bool:
