@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import DesignError
+from dpstats.inference.diagnostics import sum_of_weights
 from dpstats.inference.inverse import SMALLEST
 from dpstats.inference.robust import RobustSampling, ScoreTarget, robust_sampling
 from dpstats.inference.score_fit import solve_scores, with_score_covariance
@@ -208,7 +209,6 @@ class _Unclipped:
 
 def _unclipped(plan: PerturbedPlan, moments: ScoreMoments) -> _Unclipped:
     """Return sum w, at least the standard deviation of its noise and one row's part."""
-    constant = plan.predictors.constant
-    form = moments.forms(constant[None], constant)[0]
-    found, least = float(form @ moments.values), max(float(np.sqrt(moments.variance_of(form))), plan.loss.bound)
+    found, sd = sum_of_weights(moments, plan.space)
+    least = max(sd, plan.loss.bound)
     return _Unclipped(max(found, least), found < least)
