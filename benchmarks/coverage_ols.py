@@ -195,7 +195,8 @@ class Prepared:
             blocks = plan.coding.blocks
             size = row_norms(blocks, np.ones(len(blocks)), plan.coding.noise, plan.bits).r2
             stage = ScoreStage(plan.law, plan.budget, HC_SHARE, n)
-            target = affordable(score_target(moments, self.space, fit, blocks, size), stage)
+            target_of = partial(score_target, moments, self.space, fit, blocks, size)
+            target = affordable(lambda whole: target_of(whole=whole), self.space.n_params, stage)
             second = release_scores(target, stage, partial(self.squared_scores, source, target), noise)
             correction = max(moments.n_complete / fit.df_resid, 1.0)
             found = robust_sampling(target, second.scores, second.sd, correction)

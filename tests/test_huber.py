@@ -186,7 +186,7 @@ def test_no_row_moves_a_sum_of_squares_by_more_than_its_range(formula):
     q = plan.predictors.n_columns
     largest = np.zeros(1 + q * (q + 1) // 2)
     for scale in (0.0, 1.0, 100.0):
-        target = squares_target(plan, moments, scale * theta, dps.HC0())
+        target = squares_target(plan, moments, scale * theta, dps.HC0(), whole=True)
         assert target.ranges[0] == 1.0
         for rows in table_of_rows.kept:
             products = rows.z @ target.forms.matrix.T
@@ -216,8 +216,8 @@ def test_no_pair_of_rows_moves_the_sums_together_by_more_than_gaussian_noise_all
     theta, moments = release_step(plan, as_table(as_source(table()), plan.predictors), noise)
     nearest = 0.0
     for scale in (0.0, 1.0, 100.0):
-        paired = squares_target(plan, moments, scale * theta, robust)
-        for target in (paired, paired.without_pairs()):
+        for whole in (True, False):
+            target = squares_target(plan, moments, scale * theta, robust, whole=whole)
             terms = (z @ target.forms.matrix.T) ** 2 * plan.loss.residual(z @ (scale * theta), u)[:, None] ** 2
             scaled = np.minimum(terms, target.ranges) / target.weights
             moved = np.linalg.norm(scaled[:, None] - scaled[None], axis=2).max()

@@ -233,7 +233,7 @@ def test_products_and_squares_are_the_same_integers_for_any_partition(formula):
         source = table(partition_rows=rows)
         for kept in (as_table(source, predictors), Table(source, predictors, None)):
             leverage = np.random.default_rng(7).normal(size=(3, predictors.n_columns))
-            forms = Forms.of(leverage, np.array([1.0, 0.5, 2.0]))
+            forms = Forms.of(leverage, paired=True)
             ranges = predictors.ball.dual(forms.matrix) ** 2
             products = sum_weighted_products(kept, lambda eta, u: 4 * LOGISTIC.curvature(eta, u), theta, 13)
             squares = sum_squared_losses(kept, LOGISTIC, theta, forms, ranges, 2**20)

@@ -38,12 +38,12 @@ def data(n=4_000, seed=0):
     return {"x": x, "g": g, "y": np.clip(0.5 * x + rng.normal(0, 0.1 + 0.5 * np.abs(x)), -3, 3)}
 
 
-def target_for(case, seed=1):
+def target_for(case, seed=1, *, whole=True):
     moments = case.noisy(np.random.default_rng(seed))
     fit = fit_least_squares(moments, case.space)
     blocks = case.plan.coding.blocks
     size = row_norms(blocks, np.ones(len(blocks)), case.plan.coding.noise, case.plan.bits).r2
-    return score_target(moments, case.space, fit, blocks, size)
+    return score_target(moments, case.space, fit, blocks, size, whole=whole)
 
 
 def extreme_rows(rng, n):
@@ -196,12 +196,12 @@ def test_the_clip_of_the_range_is_the_clip_of_the_residual():
 
 def test_ratios_are_shrunk_and_not_below_their_noise():
     case = planned("y ~ x", data(), SCHEMA, epsilon=1.0)
-    target = target_for(case).without_pairs()
+    target = target_for(case, whole=False)
     model = target.model
 
     def ratios(released, sd):
         found = robust_sampling(target, released, sd, 1.0)
-        assert found.correlations is None
+        assert found.covariance is None
         return found.ratios
 
     assert ratios(model, 0 * model) == pytest.approx(1.0)
@@ -212,28 +212,32 @@ def test_ratios_are_shrunk_and_not_below_their_noise():
     assert ratios(3 * model, 1e9 * model) == pytest.approx(1.0, abs=1e-6)
 
 
-def test_pairs_are_measured_where_their_noise_is_little():
+def test_covariances_are_measured_where_their_noise_is_little():
     case = planned("y ~ x * C(g)", data(), SCHEMA, epsilon=1.0)
-    target = target_for(case)
     m = case.space.n_params
-    assert len(target.forms) == m * (m + 1) / 2
-    for n_rows, budget in ((4_000, Budget(epsilon=1.0)), (4_000, Budget(rho=0.1))):
-        stage = ScoreStage("laplace" if budget.rho is None else "gaussian", budget, 0.1, n_rows)
-        assert len(affordable(target, stage).forms) == m
-    for budget in (Budget(epsilon=1e6), Budget(rho=1e9), Budget(epsilon=np.inf)):
+
+    def measured(budget):
         stage = ScoreStage("laplace" if budget.rho is None else "gaussian", budget, 0.1, 4_000)
-        assert len(affordable(target, stage).forms) == len(target.forms)
+        return len(affordable(lambda whole: target_for(case, whole=whole), m, stage).forms)
+
+    assert [measured(budget) for budget in (Budget(epsilon=1.0), Budget(rho=0.1))] == [m, m]
+    for budget in (Budget(epsilon=1e4), Budget(rho=1e6), Budget(epsilon=np.inf)):
+        assert measured(budget) == m * (m + 1) / 2
+    assert measured(Budget(epsilon=1e12)) == m, "max-norm noise far below one step would never be drawn"
 
 
-def test_correlations_of_noisy_pairs_are_those_of_a_covariance():
+@pytest.mark.parametrize("noise", [0.0, 0.05, 10.0])
+def test_a_measured_covariance_is_one_and_that_of_the_model_where_the_model_holds(noise):
     case = planned("y ~ x * C(g)", data(), SCHEMA, epsilon=1.0)
+    fit = fit_least_squares(case.noisy(np.random.default_rng(1)), case.space)
     target, rng = target_for(case), np.random.default_rng(3)
-    for noise in (0.0, 0.3, 10.0):
-        released = target.model * (1 + noise * rng.normal(size=len(target.model)))
-        found = robust_sampling(target, released, noise * target.model, 1.0).correlations
-        assert np.linalg.eigvalsh(found)[0] > -1e-9
-        np.testing.assert_allclose(np.diag(found), 1.0)
-    assert np.abs(found).max() <= 1 + 1e-12
+    released = target.model + noise * rng.normal(size=len(target.model))
+    robust = robust_sampling(target, released, np.full(len(released), noise), 1.0)
+    found = with_robust_sampling(fit, case.space, robust).sampling
+    inside = np.linalg.inv(np.linalg.cholesky(fit.sampling))
+    ratios = np.linalg.eigvalsh(inside @ found @ inside.T)
+    assert ratios.min() > 0.1
+    np.testing.assert_allclose(ratios, 1.0, atol=1e-6 if noise == 0 else 0.5)
 
 
 def test_rescaling_keeps_correlations_and_the_privacy_part():
@@ -331,3 +335,20 @@ def test_a_variance_many_times_that_of_the_model_is_not_cut_off():
     assert robust.bse["g[T.b]"] > 3 * plain.bse["g[T.b]"]
     assert robust.bse["Intercept"] < 0.3 * plain.bse["Intercept"]
     np.testing.assert_allclose(robust.bse, smf.ols("y ~ g", frame).fit(cov_type="HC0").bse, rtol=1e-5)
+
+
+def test_predictions_do_not_depend_on_where_a_column_is_measured_from():
+    """Found in review: in terms of raw coefficients their variances are small differences of large ones."""
+    errors = []
+    for origin in (0.0, 2_000.0, 1e6):
+        rng = np.random.default_rng(3)
+        u = rng.uniform(0, 1, 20_000)
+        frame = pd.DataFrame({"x": origin + 24 * u, "y": np.clip(4 + u + rng.normal(0, 0.1 + 0.6 * u), 0, 10)})
+        bounds = {"x": (origin, origin + 24), "y": (0, 10)}
+        fit = dps.dp_ols("y ~ x", frame, 20, cov_type="HC1", bounds=bounds, rng=rng)
+        assert not fit.has_model_correlations
+        errors.append(fit.get_prediction({"x": [origin + 7.2]}).summary_frame()["mean_se"].iloc[0])
+    exact = (
+        smf.ols("y ~ I(x - 1e6)", frame).fit(cov_type="HC1").get_prediction(pd.DataFrame({"x": [1e6 + 7.2]})).se_mean[0]
+    )
+    np.testing.assert_allclose(errors, exact, rtol=0.05)

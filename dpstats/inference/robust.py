@@ -3,7 +3,11 @@
 At the released estimate, with l_j = L'A^-1 c_j for each coefficient c_j, the statistic is
 H_j = sum_i (l_j'z_i)^2 psi_c(r_i)^2. l_j, the residual's coefficients and the clip c come from the first release, so
 they are constants here. A row adds between 0 and U_j, so that replacing it moves H within prod_j [-U_j, U_j]: there is
-no factor 2. Covariances of two coefficients come from the same statistic for the sum of their forms.
+no factor 2.
+
+Covariances of all coefficients come from the same statistic for coordinates in which the model's covariance is the
+identity, and for sums of two of them. There no variance is a small difference of large ones, as that of a prediction is
+beside those of a slope and an intercept far from the data.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +27,10 @@ from dpstats.specification.forms import Forms
 
 CLIP = 4.0
 LOWEST_RATIO = 0.2
+NARROW = 1e-12
+"""Of the largest variance: coordinates with less are measured in that unit."""
+LARGEST_NOISE = 1e150
+"""Beside a variance; the square of a larger number is no float."""
 SMALLEST = float(np.finfo(float).tiny ** 0.5)
 
 
@@ -32,7 +41,9 @@ class ScoreTarget:
     Attributes
     ----------
     forms : Forms
-        l_j of each coefficient, and of pairs of them.
+        l_j of each coefficient, or of coordinates of them all and of pairs of these.
+    back : ndarray or None
+        Maps coordinates to coefficients, shape (q, q); None if the forms are those of coefficients.
     residual : ndarray
         ga, shape (D,): the residual of a coded row.
     clip : float
@@ -48,6 +59,7 @@ class ScoreTarget:
     """
 
     forms: Forms
+    back: NDArray[np.float64] | None
     residual: NDArray[np.float64]
     clip: float
     ranges: NDArray[np.float64]
@@ -57,38 +69,40 @@ class ScoreTarget:
     @classmethod
     def of(
         cls,
-        leverage: NDArray[np.float64],
-        covariance: NDArray[np.float64],
+        space: ModelSpace,
+        fit: LeastSquares,
         largest: Callable[[NDArray[np.float64]], NDArray[np.float64]],
         row_size: float,
         residual: NDArray[np.float64],
         clip: float = 1.0,
+        *,
+        whole: bool,
     ) -> ScoreTarget:
-        """Measure each coefficient and each pair.
+        """Measure each coefficient, or the whole covariance.
 
         Parameters
         ----------
-        leverage : ndarray
-            Rows l_j, shape (q, D_x).
-        covariance : ndarray
-            Model-based covariance of the coefficients, shape (q, q).
+        space, fit
+            The first release and its fit.
         largest : callable
             Maps forms, shape (m, D_x), to the largest |l'z| of a row, shape (m,).
         row_size, residual, clip
             As attributes.
+        whole : bool
+            Whether to measure the whole covariance.
         """
-        forms = Forms.of(leverage, 1 / np.sqrt(np.maximum(np.diag(covariance), SMALLEST)))
-        matrix, combine = forms.matrix, forms.combine
+        if whole:
+            values, vectors = np.linalg.eigh(fit.sampling)
+            sizes = np.sqrt(np.maximum(values, max(NARROW * values[-1], SMALLEST)))
+            coordinates, back = (vectors / sizes).T, np.linalg.solve(space.r, vectors * sizes)
+        else:
+            coordinates, back = np.linalg.inv(space.r), None
+        forms = Forms.of(np.asarray(coordinates @ fit.inverse @ space.q.T), paired=whole)
+        matrix = forms.matrix
         squared = np.minimum(largest(matrix) ** 2, (matrix**2).sum(axis=1) * row_size)
-        model = np.einsum("ij,jk,ik->i", combine, covariance, combine, optimize=True)
-        return cls(
-            forms, residual, clip, np.maximum(clip**2 * squared, SMALLEST), np.maximum(model, SMALLEST), row_size
-        )
-
-    def without_pairs(self) -> ScoreTarget:
-        """Return what is measured of single coefficients."""
-        m = len(self.forms.single)
-        return replace(self, forms=self.forms.without_pairs(), ranges=self.ranges[:m], model=self.model[:m])
+        model = forms.sums(coordinates @ fit.sampling @ coordinates.T)
+        ranges = np.maximum(clip**2 * squared, SMALLEST)
+        return cls(forms, back, residual, clip, ranges, np.maximum(model, SMALLEST), row_size)
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -113,18 +127,24 @@ class RobustSampling:
 
     Attributes
     ----------
-    ratios : ndarray
-        Robust over model-based variance of each coefficient, shape (q,).
-    correlations : ndarray or None
-        Robust correlations of the coefficients, shape (q, q); None keeps those of the model.
+    ratios : ndarray or None
+        Robust over model-based variance of each coefficient, shape (q,), correlations being those of the model.
+    covariance : ndarray or None
+        Robust covariance of the coefficients, shape (q, q), if it was measured instead.
     """
 
-    ratios: NDArray[np.float64]
-    correlations: NDArray[np.float64] | None = None
+    ratios: NDArray[np.float64] | None
+    covariance: NDArray[np.float64] | None = None
 
 
 def score_target(
-    moments: NoisyMoments, space: ModelSpace, fit: LeastSquares, blocks: Sequence[Block], row_size: float
+    moments: NoisyMoments,
+    space: ModelSpace,
+    fit: LeastSquares,
+    blocks: Sequence[Block],
+    row_size: float,
+    *,
+    whole: bool,
 ) -> ScoreTarget:
     """Fix what the second release measures, for every coefficient of the model.
 
@@ -136,6 +156,8 @@ def score_target(
         Coded regressor blocks.
     row_size : float
         Largest squared norm of a coded regressor row, lattice rounding included.
+    whole : bool
+        Whether to measure the whole covariance.
     """
     uncertain = fit.sigma2 + max(float(np.trace(fit.gram.positive_part @ fit.covariance)), 0.0) / max(
         moments.n_complete, 1.0
@@ -143,19 +165,14 @@ def score_target(
     reach = float(largest_products(np.abs(fit.residual[None, :-1]), blocks)[0]) + 1.0
     clip = min(CLIP * math.sqrt(uncertain), reach) if moments.variances.any() else reach
     return ScoreTarget.of(
-        *leverage_and_covariance(space, fit),
+        space,
+        fit,
         lambda forms: largest_products(np.abs(forms), blocks),
         row_size,
         fit.residual,
         clip,
+        whole=whole,
     )
-
-
-def leverage_and_covariance(space: ModelSpace, fit: LeastSquares) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return l_j of each coefficient, shape (q, D_x), and their model-based sampling covariance, shape (q, q)."""
-    back = np.linalg.inv(space.r)
-    leverage = np.linalg.solve(space.r, (space.q @ fit.inverse).T)
-    return np.asarray(leverage, dtype=np.float64), np.asarray(back @ fit.sampling @ back.T)
 
 
 def largest_products(sizes: NDArray[np.float64], blocks: Sequence[Block]) -> NDArray[np.float64]:
@@ -185,7 +202,7 @@ def robust_sampling(
     Parameters
     ----------
     target : ScoreTarget
-        What was measured: coefficients one by one and perhaps in pairs.
+        What was measured.
     released : ndarray
         Noisy H, one for each form.
     sd : ndarray
@@ -195,43 +212,30 @@ def robust_sampling(
 
     Notes
     -----
-    The noisy variance is shrunk towards the model's by w = (m/2)^2 / ((m/2)^2 + sd^2). It is at least two standard
-    deviations of its noise, or a fifth of the model's if that is less.
+    A noisy variance is shrunk towards the model's by w = (m/2)^2 / ((m/2)^2 + sd^2). It is at least two standard
+    deviations of its noise, or a fifth of the model's if that is less. For the whole covariance, in coordinates in
+    which the model's is the identity, so is every eigenvalue, with the largest noise of a coordinate.
     """
     m = len(target.forms.single)
-    model, noise = target.model[:m], sd[:m]
-    trust = (model / 2) ** 2 / ((model / 2) ** 2 + noise**2)
-    ratios = 1 + trust * (correction * released[:m] / model - 1)
-    lowest = np.minimum(LOWEST_RATIO, 2 * noise / model)
-    return RobustSampling(np.maximum(ratios, lowest), _correlations(target.forms, released))
-
-
-def _correlations(forms: Forms, released: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return the correlations in the noisy squares of forms and of their pairs, made positive semidefinite."""
-    if not len(forms.pairs):
-        return None
-    m = len(forms.single)
-    own = forms.scales**2 * released[:m]
-    products, (j, k) = np.diag(own), forms.pairs.T
-    products[j, k] = products[k, j] = (released[m:] - own[j] - own[k]) / 2
-    values, vectors = np.linalg.eigh(products)
-    positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    sizes = np.sqrt(np.diag(positive))
-    pairs = np.outer(sizes, sizes)
-    correlations: NDArray[np.float64] = np.divide(positive, pairs, out=np.zeros_like(positive), where=pairs > 0)
-    np.fill_diagonal(correlations, 1.0)
-    return correlations
+    model = target.model[:m]
+    noise = np.minimum(sd[:m], LARGEST_NOISE * model) / model
+    trust = 0.25 / (0.25 + noise**2)
+    lowest = np.minimum(LOWEST_RATIO, 2 * noise)
+    if target.back is None:
+        return RobustSampling(np.maximum((model + trust * (correction * released - model)) / model, lowest))
+    expected = target.forms.products(target.model)
+    shrunk = expected + trust.min() * (correction * target.forms.products(released) - expected)
+    values, vectors = np.linalg.eigh(shrunk)
+    root = target.back @ vectors * np.sqrt(np.maximum(values, lowest.max() * model.max()))
+    return RobustSampling(None, root @ root.T)
 
 
 def with_robust_sampling(fit: LeastSquares, space: ModelSpace, robust: RobustSampling) -> LeastSquares:
     """Return the fit with the sampling part of its covariance replaced by a robust one."""
-    back = np.linalg.inv(space.r)
-    model = back @ fit.sampling @ back.T
-    if robust.correlations is None:
-        stretch = np.sqrt(robust.ratios)
-        beta = model * np.outer(stretch, stretch)
+    if robust.ratios is None:
+        beta = cast("NDArray[np.float64]", robust.covariance)
     else:
-        sizes = np.sqrt(np.maximum(np.diag(model), 0.0) * robust.ratios)
-        beta = robust.correlations * np.outer(sizes, sizes)
+        back, stretch = np.linalg.inv(space.r), np.sqrt(robust.ratios)
+        beta = (back @ fit.sampling @ back.T) * np.outer(stretch, stretch)
     sampling = space.r @ beta @ space.r.T
     return replace(fit, sampling=sampling, covariance=fit.covariance - fit.sampling + sampling)

@@ -59,7 +59,7 @@ UNIT = 4.0
 more: all standard errors need that sum, and it takes little of the budget."""
 
 SQUARED_FIRST = 0.2
-"""Part of the expected sum of squared residuals beside which its noise must be little if pairs are measured too."""
+"""Part of the expected sum of squared residuals beside which its noise must be little if covariances are measured."""
 
 
 def plan_huber(design: Design, options: Huber, budget: Budget, n_rows: int, robust: HC0 | None) -> PerturbedPlan:
@@ -131,7 +131,12 @@ def release_huber(plan: PerturbedPlan, source: Source, noise: NoiseSource, robus
     """
     table = read_closed(lambda: as_table(source, plan.predictors))
     theta, moments = release_step(plan, table, noise)
-    target = _affordable(plan, squares_target(plan, moments, theta, robust))
+    target = affordable(
+        lambda whole: squares_target(plan, moments, theta, robust, whole=whole),
+        1 if robust is None else plan.predictors.n_columns,
+        cast("ScoreStage", plan.scores),
+        SQUARED_FIRST * plan.n_rows * _loss(plan).typical_square,
+    )
     released = release_squares(plan, target, table, theta, noise)
     total, unclipped = float(released.scores[0]), _unclipped(plan, moments)
     squares = min(max(total, float(released.sd[0])), float(plan.n_rows))
@@ -147,7 +152,7 @@ def release_huber(plan: PerturbedPlan, source: Source, noise: NoiseSource, robus
 
 
 def squares_target(
-    plan: PerturbedPlan, moments: ScoreMoments, theta: NDArray[np.float64], robust: HC0 | None
+    plan: PerturbedPlan, moments: ScoreMoments, theta: NDArray[np.float64], robust: HC0 | None, *, whole: bool = False
 ) -> ScoreTarget:
     """Fix what is measured: sum r^2, and for robust errors sum (a_j'z)^2 r^2 for every coefficient.
 
@@ -157,27 +162,23 @@ def squares_target(
         As for `release_huber`.
     moments, theta
         What was released first.
+    whole : bool
+        Whether robust errors are those of the whole covariance.
     """
     predictors = plan.predictors
     constant = predictors.constant[None]
-    alone = ScoreTarget(Forms.of(constant), np.empty(0), 1.0, np.ones(1), np.array([UNIT]), predictors.row_size)
+    alone = ScoreTarget(Forms.of(constant), None, np.empty(0), 1.0, np.ones(1), np.array([UNIT]), predictors.row_size)
     if robust is None:
         return alone
     space = plan.space
-    each = loss_target(predictors, space, with_score_covariance(moments, space, solve_scores(moments, space, theta)))
+    fit = with_score_covariance(moments, space, solve_scores(moments, space, theta))
+    each = loss_target(predictors, space, fit, whole=whole)
     return replace(
         each,
         forms=each.forms.after(constant),
         ranges=np.append(alone.ranges, each.ranges),
         model=np.append(alone.model, _typical_phi(plan) * each.model),
     )
-
-
-def _affordable(plan: PerturbedPlan, target: ScoreTarget) -> ScoreTarget:
-    """Leave pairs out where their noise would matter, to the sum of squared residuals first of all."""
-    sizes = target.model[: len(target.forms.single)].copy()
-    sizes[0] = SQUARED_FIRST * plan.n_rows * _loss(plan).typical_square
-    return affordable(target, cast("ScoreStage", plan.scores), sizes)
 
 
 def _loss(plan: PerturbedPlan) -> HuberResidual:
@@ -191,12 +192,12 @@ def _typical_phi(plan: PerturbedPlan) -> float:
 def _robust_sampling(
     plan: PerturbedPlan, target: ScoreTarget, released: ScoreRelease, phi: float, correction: float
 ) -> RobustSampling:
-    """Return robust variances over those of a likelihood, shrunk towards phi as the noise demands."""
+    """Return robust variances over those of a likelihood, shrunk towards phi, or the whole covariance."""
     likelihood = target.model[1:] / _typical_phi(plan)
     model = np.maximum(phi * likelihood, SMALLEST)
     own = replace(target, forms=target.forms.from_place(1), ranges=target.ranges[1:], model=model)
     found = robust_sampling(own, released.scores[1:], released.sd[1:], correction)
-    return replace(found, ratios=phi * found.ratios)
+    return found if found.ratios is None else replace(found, ratios=phi * found.ratios)
 
 
 @dataclass(frozen=True, slots=True)

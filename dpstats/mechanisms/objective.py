@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpstats.inference.estimates import LeastSquares, ModelSpace
-from dpstats.inference.robust import ScoreTarget, leverage_and_covariance, robust_sampling
+from dpstats.inference.robust import ScoreTarget, robust_sampling
 from dpstats.inference.score_fit import solve_scores, with_score_covariance
 from dpstats.mechanisms.perturbed import (
     SCORES,
@@ -49,14 +49,15 @@ def release_classifier(plan: PerturbedPlan, source: Source, noise: NoiseSource, 
         return ReleasedPerturbed(theta, moments, None, None, costs_of(plan))
     space = plan.space
     fit = with_score_covariance(moments, space, solve_scores(moments, space, theta))
-    target = loss_target(plan.predictors, space, fit)
-    target = affordable(target, plan.scores)
+    target = affordable(
+        lambda whole: loss_target(plan.predictors, space, fit, whole=whole), space.n_params, plan.scores
+    )
     released = release_squares(plan, target, table, theta, noise)
     sampling = robust_sampling(target, released.scores, released.sd, correction)
     return ReleasedPerturbed(theta, moments, None, sampling, costs_of(plan, {SCORES: released.cost}))
 
 
-def loss_target(predictors: Predictors, space: ModelSpace, fit: LeastSquares) -> ScoreTarget:
+def loss_target(predictors: Predictors, space: ModelSpace, fit: LeastSquares, *, whole: bool) -> ScoreTarget:
     """Fix what the release of squared scores measures: (a_j'z)^2 r^2 with |r| <= 1, for every coefficient.
 
     Parameters
@@ -67,5 +68,7 @@ def loss_target(predictors: Predictors, space: ModelSpace, fit: LeastSquares) ->
         The same with an orthonormal basis.
     fit : LeastSquares
         Step from the released minimiser.
+    whole : bool
+        Whether to measure the whole covariance.
     """
-    return ScoreTarget.of(*leverage_and_covariance(space, fit), predictors.ball.dual, predictors.row_size, np.empty(0))
+    return ScoreTarget.of(space, fit, predictors.ball.dual, predictors.row_size, np.empty(0), whole=whole)

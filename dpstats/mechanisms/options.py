@@ -274,11 +274,10 @@ class HC0:
 
     Notes
     -----
-    Variances of the coefficients are measured, and of sums of two of them where the budget is so large beside the
-    number of rows and columns that this costs the former little; without noise always, for up to 100 coefficients. All
-    covariances are robust then. Elsewhere contrasts of several coefficients, joint tests and predictions keep the
-    correlations of the model, and the summary says so; a coefficient that is such a contrast, as after a change of the
-    reference level, has a robust standard error.
+    The whole covariance of up to 100 coefficients is measured where its noise is little: with many rows and few
+    coefficients for the budget, and always without noise. Elsewhere the variance of each coefficient is measured;
+    contrasts of several, joint tests and predictions then keep the correlations of the model, and the summary says so.
+    A contrast that is a coefficient, as after a change of the reference level, has a robust standard error.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 released  estimate, contrasts, clip, ranges: what is measured
 private   rows -> (l'z)^2 psi(r)^2 of each form l, rounded to {0, ..., K} -> exact sums
 release   max-norm noise (pure), or Gaussian noise scaled to each form
-public    ratios of robust to model-based variances, and robust correlations where pairs were measured
+public    ratios of robust to model-based variances, or the whole robust covariance
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ from dpstats.specification.sensitivity import NoiseKind
 
 LITTLE = 0.1
 """Noise that is this share of a variance leaves it, and an interval, nearly as it is."""
+MOST_PAIRED = 100
+"""Of so many coefficients the whole covariance is measured: beyond, there are too many sums to be read."""
+QUICK = 8
+"""So many sums for each unit of the scale: max-norm noise of more is drawn by too many attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +97,40 @@ def _steps(n_rows: int) -> int:
     return int(2 ** min(30, 61 - math.ceil(math.log2(max(n_rows, 2)))))
 
 
-def affordable(target: ScoreTarget, stage: ScoreStage, sizes: NDArray[np.float64] | None = None) -> ScoreTarget:
-    """Return what to measure: pairs of coefficients only where their noise leaves each variance nearly as it is.
+def affordable(
+    target_of: Callable[[bool], ScoreTarget], n_columns: int, stage: ScoreStage, first: float | None = None
+) -> ScoreTarget:
+    """Return what to measure: the whole covariance where its noise leaves each variance nearly as it is.
 
     Parameters
     ----------
-    target : ScoreTarget
-        With pairs, or without where there are too many.
+    target_of : callable
+        Returns the target of the whole covariance, or of single coefficients.
+    n_columns : int
+        q.
     stage : ScoreStage
         Law and budget.
-    sizes : ndarray, optional
-        How large each single sum is taken to be; by default as the model has it.
+    first : float, optional
+        How large the first sum is taken to be; by default as the model has it.
 
     Notes
     -----
-    A function of the first release and of public facts. With pairs many more sums share the budget.
+    A function of the first release and of public facts. For the whole covariance many more sums share the budget.
     """
-    if not len(target.forms.pairs) or not stage.budget.is_private:
-        return target
-    single = len(target.forms.single)
-    sizes = target.model[:single] if sizes is None else sizes
-    small = (_noise(target, stage).sd[:single] <= LITTLE * sizes).all() and _fits(stage, len(target.forms))
-    return target if small else target.without_pairs()
+    if 2 <= n_columns <= MOST_PAIRED:
+        whole = target_of(True)
+        if not stage.budget.is_private or _is_little(whole, stage, first):
+            return whole
+    return target_of(False)
+
+
+def _is_little(target: ScoreTarget, stage: ScoreStage, first: float | None) -> bool:
+    """Tell whether the noise is little, can be drawn in little time and fits into 64-bit integers."""
+    noise, sizes = _noise(target, stage), target.model.copy()
+    if first is not None:
+        sizes[0] = first
+    drawn = stage.law == "gaussian" or len(target.forms) <= QUICK * float(noise.plan.scales[0])
+    return drawn and _fits(stage, len(target.forms)) and bool((noise.sd <= LITTLE * sizes).all())
 
 
 @dataclass(frozen=True, slots=True)

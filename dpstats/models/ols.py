@@ -223,7 +223,9 @@ def _fit_moments(call: MomentCall, robust: HC0 | None) -> DPResults:
     blocks = call.plan.coding.blocks
     row_size = row_norms(blocks, np.ones(len(blocks)), call.plan.coding.noise, call.plan.bits).r2
     stage = call.robust_stage(robust)
-    target = affordable(score_target(usable, space, fit, blocks, row_size), stage)
+    target = affordable(
+        lambda whole: score_target(usable, space, fit, blocks, row_size, whole=whole), space.n_params, stage
+    )
     second = release_scores(target, stage, call.squared_scores(target), call.noise)
     correction = usable.n_complete / fit.df_resid if isinstance(robust, HC1) else 1.0
     sampling = robust_sampling(target, second.scores, second.sd, max(correction, 1.0))

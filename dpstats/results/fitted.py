@@ -123,10 +123,10 @@ class FittedModel:
 
     @property
     def has_model_correlations(self) -> bool:
-        """Whether robust standard errors go with correlations that are not robust: no pairs were measured."""
+        """Whether robust standard errors go with the correlations of the model: variances alone were measured."""
         if self._robust is None or self._robust.sampling is None or not self.cov_type.startswith("HC"):
             return False
-        return self._robust.sampling.correlations is None and self._space.n_params > 1
+        return self._robust.sampling.covariance is None and self._space.n_params > 1
 
     @cached_property
     def _moments(self) -> NoisyMoments:
