@@ -238,4 +238,4 @@ def with_robust_sampling(fit: LeastSquares, space: ModelSpace, robust: RobustSam
         back, stretch = np.linalg.inv(space.r), np.sqrt(robust.ratios)
         beta = (back @ fit.sampling @ back.T) * np.outer(stretch, stretch)
     sampling = space.r @ beta @ space.r.T
-    return replace(fit, sampling=sampling, covariance=fit.covariance - fit.sampling + sampling)
+    return replace(fit, sampling=sampling, covariance=sampling + fit.inverse @ fit.noise @ fit.inverse)
