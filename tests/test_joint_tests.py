@@ -232,3 +232,15 @@ def test_an_empty_level_leaves_the_others_tests_as_statsmodels_has_them(cov_type
     assert ours.fvalue == pytest.approx(theirs.fvalue, rel=1e-4)
     assert (ours.df_resid, ours.df_model) == (theirs.df_resid, theirs.df_model)
     assert np.isinf(ours.conf_int().loc["g[T.never]"]).all()
+
+
+def test_a_column_named_intercept_is_no_intercept():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"Intercept": rng.uniform(0, 1, 500), "x": rng.uniform(0, 1, 500)})
+    frame["y"] = 3 + frame["x"] + rng.normal(0, 1, 500)
+    bounds = {"Intercept": (0, 1), "x": (0, 1), "y": (-10, 20)}
+    ours = dps.dp_ols("y ~ 0 + Intercept + x", frame, np.inf, bounds=bounds)
+    theirs = smf.ols("y ~ 0 + Intercept + x", frame).fit()
+    assert ours.k_constant == theirs.k_constant == 0
+    assert ours.rsquared == pytest.approx(theirs.rsquared, rel=1e-5)
+    assert ours.fvalue == pytest.approx(theirs.fvalue, rel=1e-4)

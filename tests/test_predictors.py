@@ -256,3 +256,13 @@ def test_weighted_products_are_those_of_the_rows():
     np.testing.assert_allclose(found, exact, atol=0.05)
     assert "Rows(" in repr(rows)
     assert repr(kept) == "Table()"
+
+
+def test_an_outcome_whose_bounds_leave_0_to_1_a_little_is_coded_within_the_radius():
+    """Found in review: it was clipped to its own bounds only, and moved a row further than the noise allowed for."""
+    schema = Schema({"x": Continuous(-1, 1), "y": Continuous(-0.0009, 1.0009)})
+    facts = TableFacts(("x", "y"), {"x": "number", "y": "number"})
+    coding = code_design(build_design("y ~ x", schema, facts, binary="dp_logit"), "laplace")
+    columns = {"x": np.array([-1.0, 0.0, 1.0, 9.0]), "y": np.array([-9.0, -0.0009, 1.0009, 9.0])}
+    (rows,) = as_table(as_source(columns), build_predictors(full_view(coding), coding)).kept
+    np.testing.assert_array_equal(rows.u, [-1.0, -1.0, 1.0, 1.0])

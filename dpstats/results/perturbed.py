@@ -47,7 +47,7 @@ class DPPerturbedResults(DPResults):
     @property
     def df_resid(self) -> float:
         """Length of the table less the number of coefficients."""
-        return self.nobs - self._space.n_params
+        return self.nobs - self._solution.n_identified
 
     @property
     def is_large_step(self) -> bool:

@@ -60,8 +60,9 @@ def check_columns(coding: Coding, design: Design, contrast: NDArray[np.float64])
     basis_q, basis_r = np.linalg.qr(contrast.T)
     _require_independent(basis_r, contrast, names)
     _require_rank(np.linalg.qr(coded, mode="r") @ basis_q, basis_r, contrast, names)
-    if "Intercept" in names:
-        return np.asarray(np.eye(len(names))[names.index("Intercept")])
+    intercept = np.array([float(column.term == "1") for column in design.columns])  # a column may have its name
+    if intercept.any():
+        return intercept
     ones = _constant_in(coded @ basis_q)
     return None if ones is None else np.asarray(np.linalg.solve(basis_r, ones), dtype=np.float64)
 
